@@ -1,0 +1,91 @@
+// Model: a decoder loaded from a packed file, and the state of one sequence.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_MODEL_H_
+#define OPST_MODEL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "opst/context.h"
+#include "opst/model_config.h"
+#include "opst/routing_plan.h"
+#include "opst/tensor.h"
+
+namespace opst {
+
+class KvCache;
+class DecoderWeights;
+class PackedModel;
+
+// The tokens a model has seen so far: their number, and their keys and values (f32). Movable.
+// Used by one thread at a time.
+class Sequence {
+ public:
+  Sequence(Sequence&&) noexcept;
+  Sequence& operator=(Sequence&&) noexcept;
+  ~Sequence();
+
+  int64_t length() const { return length_; }
+  int64_t capacity() const;
+  // Forgets the tokens, keeps the memory.
+  void Clear() { length_ = 0; }
+
+ private:
+  friend class Model;
+  explicit Sequence(std::unique_ptr<KvCache> cache);
+
+  std::unique_ptr<KvCache> cache_;
+  int64_t length_ = 0;
+};
+
+struct ForwardOptions {
+  // Called after each MoE layer with the plan of the tokens, e.g. to count experts.
+  std::function<void(int64_t layer, const RoutingPlan& plan)> on_routing;
+};
+
+// Thread safety: Forward may be called from several threads, each with a sequence of its own.
+class Model {
+ public:
+  // Maps (load = "map") or reads (load = "read", the setting of the context) a file that `Convert`
+  // wrote. Weights are used where they lie. Throws kIo, kOutOfMemory.
+  static Model Load(const Context& context, const std::string& path);
+
+  Model(Model&&) noexcept;
+  Model& operator=(Model&&) noexcept;
+  ~Model();
+
+  const ModelConfig& config() const;
+
+  // Room for `capacity` tokens. Throws kOutOfMemory.
+  Sequence NewSequence(int64_t capacity) const;
+  // Bytes that NewSequence reserves.
+  size_t SequenceBytes(int64_t capacity) const;
+
+  // Appends `tokens` to the sequence and computes logits of the last logits.dim(0) of them.
+  //   tokens  ids in 0 … vocab_size-1, at least one, within the sequence's capacity
+  //   logits  [n, vocab_size] f32, 1 ≤ n ≤ number of tokens
+  // A token's logits have the same bits however the text before it was cut into calls.
+  // Errors (kInvalidArgument): ids outside the vocabulary, no room, shapes. The sequence is then
+  // unchanged.
+  void Forward(const Context& context, std::span<const int32_t> tokens, Sequence& sequence,
+               TensorView logits, const ForwardOptions& options = {}) const;
+
+  // A text file that came with the checkpoint ("tokenizer.json"); none when it had none.
+  std::optional<std::string_view> TextFile(std::string_view name) const;
+
+ private:
+  explicit Model(std::shared_ptr<const PackedModel> file);
+
+  std::shared_ptr<const PackedModel> file_;
+  std::unique_ptr<const DecoderWeights> weights_;
+};
+
+}  // namespace opst
+
+#endif  // OPST_MODEL_H_

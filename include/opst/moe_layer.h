@@ -1,0 +1,85 @@
+// MoeLayer: router, routed experts and shared experts of one layer, and the recipes that say how.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_MOE_LAYER_H_
+#define OPST_MOE_LAYER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "opst/context.h"
+#include "opst/expert_exchange.h"
+#include "opst/expert_store.h"
+#include "opst/ops/gating.h"
+#include "opst/ops/moe_ffn.h"
+#include "opst/tensor.h"
+
+namespace opst {
+
+// Everything a model family decides about routing. Families differ in these values, not in code.
+struct RoutingRecipe {
+  int64_t num_experts = 0;
+  int64_t top_k = 0;
+  ScoreFunction score_function = ScoreFunction::kSoftmax;
+  bool has_selection_bias = false;
+  int64_t num_groups = 1;
+  int64_t num_kept_groups = 1;
+  GroupScore group_score = GroupScore::kMax;
+  bool renormalizes = true;
+  float scale = 1.0f;
+};
+
+// Everything a model family decides about its experts.
+struct FfnRecipe {
+  int64_t hidden = 0;  // H
+  int64_t ffn = 0;     // F of a routed expert
+  Activation activation = Activation::kSilu;
+  int64_t shared_ffn = 0;        // F of the shared expert, 0 = none
+  bool has_shared_gate = false;  // sigmoid(x · g) scales the shared expert's output
+};
+
+struct RouterWeights {
+  PackedWeights projection;           // 1 x [E, H]
+  std::vector<float> selection_bias;  // [E] or empty
+};
+
+struct SharedExpert {
+  ExpertWeights weights;              // one expert of width shared_ffn
+  std::optional<PackedWeights> gate;  // 1 x [1, H]
+};
+
+// Thread safety: Forward may be called from several threads.
+class MoeLayer {
+ public:
+  // Throws kInvalidArgument when weights do not fit the recipes.
+  MoeLayer(RoutingRecipe routing, FfnRecipe ffn, RouterWeights router,
+           std::shared_ptr<ExpertStore> experts, std::optional<SharedExpert> shared = {},
+           std::shared_ptr<ExpertExchange> exchange = nullptr);
+
+  // plan = route(x · W_rᵀ);  out = moe_ffn(x, plan) + sigmoid(x · g) · shared(x)
+  //   x    [T, H] f32, bf16 or f16
+  //   out  [T, H] of x's dtype; must not overlap x
+  // Router logits, scores and combination are f32. Returns the plan that was used.
+  // Errors: as gating and moe_ffn.
+  RoutingPlan Forward(const Context& context, ConstTensorView x, TensorView out) const;
+
+  const RoutingRecipe& routing() const { return routing_; }
+  const FfnRecipe& ffn() const { return ffn_; }
+
+ private:
+  RoutingPlan RouteTokens(const Context& context, ConstTensorView x) const;
+  void AddShared(const Context& context, ConstTensorView x, TensorView out) const;
+
+  RoutingRecipe routing_;
+  FfnRecipe ffn_;
+  RouterWeights router_;
+  std::shared_ptr<ExpertStore> experts_;
+  std::optional<SharedExpert> shared_;
+  std::shared_ptr<ExpertExchange> exchange_;
+};
+
+}  // namespace opst
+
+#endif  // OPST_MOE_LAYER_H_

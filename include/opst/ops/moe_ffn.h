@@ -1,0 +1,50 @@
+// The fused MoE feed-forward layer: gather, gate/up, activation, down and weighted combine in one.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_OPS_MOE_FFN_H_
+#define OPST_OPS_MOE_FFN_H_
+
+#include <cstdint>
+
+#include "opst/context.h"
+#include "opst/ops/activation.h"
+#include "opst/packed_weights.h"
+#include "opst/routing_plan.h"
+#include "opst/tensor.h"
+
+namespace opst {
+
+// The weights of E gated experts.
+struct ExpertWeights {
+  PackedWeights gate_up;  // E x [2F, H], PanelOrder::kGateUp
+  PackedWeights down;     // E x [H, F], PanelOrder::kPlain
+};
+
+enum class OutputMode : uint8_t {
+  kOverwrite,  // out  = Σ …
+  kAdd,        // out += Σ …, in f32: how shared experts come last
+};
+
+struct MoeFfnOptions {
+  Activation activation = Activation::kSilu;
+  OutputMode output_mode = OutputMode::kOverwrite;
+};
+
+// out[t] = Σ_j w[t,j] · W_down(e) (act(W_gate(e) x[t]) ∘ (W_up(e) x[t])),  e = expert_ids[t,j],
+// summed in ascending expert id; slots without a row contribute nothing.
+//   x     [T, H] f32, bf16 or f16; rows may be strided
+//   plan  of these T tokens and these E experts
+//   out   [T, H] of x's dtype; rows may be strided; must not overlap x
+// Two phases with a barrier between: tasks of (expert, rows, columns) make the activations; then
+// blocks of output columns walk all experts, so that every output element has one writer and the
+// result has the same bits for any number of threads, batch neighbours or chunking.
+// Accuracy: as grouped_matmul, activations kept in f32, combined in f32, rounded once.
+// Cost: 6·R·H·F flop. Memory beyond the arguments: at most the setting stage1_buffer_size (256MB);
+// tokens are taken in chunks that fit.
+// Errors (kInvalidArgument): shapes, dtypes or layouts that do not fit, each named with its facts.
+void MoeFfn(const Context& context, ConstTensorView x, const RoutingPlan& plan,
+            const ExpertWeights& experts, const MoeFfnOptions& options, TensorView out);
+
+}  // namespace opst
+
+#endif  // OPST_OPS_MOE_FFN_H_

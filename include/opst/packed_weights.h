@@ -1,0 +1,91 @@
+// PackedWeights: expert matrices laid out in 16-column panels, and the layout's arithmetic. Packing
+// itself is in ops/pack.h.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_PACKED_WEIGHTS_H_
+#define OPST_PACKED_WEIGHTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "opst/dtype.h"
+
+namespace opst {
+
+// How one weight is stored. Panels of every format are common to all instruction sets.
+enum class WeightFormat : uint8_t { kF32, kBf16, kF16 };
+
+std::string_view Name(WeightFormat format);
+// Of a model float dtype; kInvalidArgument for any other.
+WeightFormat FormatOf(DType dtype);
+DType DTypeOfFormat(WeightFormat format);
+
+// Which output columns share a panel.
+enum class PanelOrder : uint8_t {
+  kPlain,   // panel p holds columns 16p … 16p+15
+  kGateUp,  // panel p holds gate columns 8p … 8p+7, then up columns 8p … 8p+7
+};
+
+// The layout of one matrix y[N] = W[N, K] x[K]: panels one after the other, 16 output columns each.
+// Inside a panel the input index k is the slow one:
+//   f32   64-byte rows: k, 16 columns
+//   bf16  64-byte rows: 16 lanes of 32 bits, lane = column, low half = even k, high half = odd k
+//   f16   32-byte rows: k, 16 columns
+// Columns beyond N and the odd k beyond K are zeros. In kGateUp, N = 2F: rows 0 … F-1 of W are the
+// gate, F … 2F-1 the up projection.
+struct PanelLayout {
+  static constexpr int64_t kWidth = 16;
+  static constexpr int64_t kPairWidth = kWidth / 2;
+
+  WeightFormat format = WeightFormat::kF32;
+  PanelOrder order = PanelOrder::kPlain;
+  int64_t out = 0;  // N
+  int64_t in = 0;   // K
+
+  int64_t num_panels() const;
+  // Bytes of `k` inputs of a panel (k even for bf16), of a panel, of the whole matrix.
+  size_t slab_bytes(int64_t k) const;
+  size_t panel_bytes() const;
+  size_t matrix_bytes() const;
+  // Row of W held in lane `lane` of panel `panel`; -1 for padding.
+  int64_t SourceRow(int64_t panel, int64_t lane) const;
+  // Byte offset inside the matrix of W's element in lane `lane` of panel `panel` at input k.
+  size_t ElementOffset(int64_t panel, int64_t lane, int64_t k) const;
+  bool operator==(const PanelLayout&) const = default;
+  std::string ToString() const;
+};
+
+// E matrices of one layout, borrowed or owned, one base pointer an expert, so that experts may live
+// in one mapped file, in separate buffers, or be moved one by one.
+// Copying copies pointers and shares ownership.
+class PackedWeights {
+ public:
+  PackedWeights() = default;
+  // Borrows `num_experts` matrices standing one after the other; `owner` is kept alive.
+  PackedWeights(PanelLayout layout, int64_t num_experts, const std::byte* data,
+                std::shared_ptr<const void> owner = nullptr);
+  // Borrows one pointer per expert.
+  PackedWeights(PanelLayout layout, std::vector<const std::byte*> experts,
+                std::shared_ptr<const void> owner = nullptr);
+
+  const PanelLayout& layout() const { return layout_; }
+  int64_t num_experts() const { return static_cast<int64_t>(experts_.size()); }
+  const std::byte* expert(int64_t index) const { return experts_[static_cast<size_t>(index)]; }
+  // W[expert, row, k] as f32, slowly: for references, tests and embedding rows.
+  float At(int64_t expert, int64_t row, int64_t k) const;
+  // "8 x [28672,4096] bf16 gate_up panels"
+  std::string ToString() const;
+
+ private:
+  PanelLayout layout_;
+  std::vector<const std::byte*> experts_;
+  std::shared_ptr<const void> owner_;
+};
+
+}  // namespace opst
+
+#endif  // OPST_PACKED_WEIGHTS_H_

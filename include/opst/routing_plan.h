@@ -1,0 +1,59 @@
+// RoutingPlan: which token goes to which expert with what weight, and in which row. Data and its
+// construction only; no routing rule.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_ROUTING_PLAN_H_
+#define OPST_ROUTING_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "opst/context.h"
+#include "opst/tensor.h"
+
+namespace opst {
+
+// The one description of a routed batch that every operator reads. T tokens, k slots a token, E
+// experts, R rows; slot = t·k + j, row = position in expert-sorted order. As CSR its rows are the
+// experts and its columns the slots.
+struct RoutingPlan {
+  int64_t num_tokens = 0;   // T
+  int64_t num_experts = 0;  // E
+  int64_t top_k = 0;        // k
+
+  std::vector<int32_t> expert_ids;      // [T,k]  -1 = this slot has no row
+  std::vector<float> expert_weights;    // [T,k]  0 where there is no row
+  std::vector<int64_t> expert_counts;   // [E]    rows in use
+  std::vector<int64_t> expert_offsets;  // [E+1]  first row of each expert; [E] = R
+  std::vector<int32_t> row_to_slot;     // [R]    -1 = padding row
+  std::vector<int32_t> slot_to_row;     // [T·k]  -1 = none
+
+  int64_t num_dropped = 0;     // slots dropped because their expert was full
+  int64_t num_empty_rows = 0;  // tokens whose logits left no expert (all masked or NaN)
+
+  int64_t num_rows() const { return static_cast<int64_t>(row_to_slot.size()); }
+};
+
+struct RoutingPlanOptions {
+  // Rows an expert may take: min(T, max(min_capacity, ceil(capacity_factor · T · k / E))).
+  // 0 = dropless. Full experts drop in ascending (choice, token) order: all first choices in token
+  // order, then all second choices.
+  double capacity_factor = 0;
+  int64_t min_capacity = 0;
+  // Whether every expert's range is filled up to the capacity with padding rows ("drop/pad").
+  bool pads_to_capacity = false;
+};
+
+// Stable counting sort of the slots by expert: rows of one expert stand in ascending slot order.
+//   expert_ids      [T, k] i32, contiguous; -1 = no row, else 0 … E-1
+//   expert_weights  [T, k] f32, contiguous
+// Cost: two passes over T·k slots and one over E. Runs on the calling thread.
+// Errors (kInvalidArgument): an id outside -1 … E-1, naming id and position; shapes that differ;
+// T·k or E·capacity ≥ 2³¹; padding without a capacity; a capacity factor that is negative or NaN.
+RoutingPlan BuildRoutingPlan(const Context& context, ConstTensorView expert_ids,
+                             ConstTensorView expert_weights, int64_t num_experts,
+                             const RoutingPlanOptions& options = {});
+
+}  // namespace opst
+
+#endif  // OPST_ROUTING_PLAN_H_

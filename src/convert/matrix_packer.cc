@@ -1,0 +1,116 @@
+// Cuts matrices into slices of whole panels and packs them from the mapped source.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/matrix_packer.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/memory.h"
+#include "base/thread_pool.h"
+#include "io/safetensors_dtype.h"
+#include "opst/pack.h"
+
+namespace opst {
+namespace {
+
+// Packed at a time; source pages of a slice are dropped with it.
+constexpr size_t kSliceBytes = size_t{32} << 20;
+constexpr uint64_t kCopyBytes = uint64_t{32} << 20;
+
+// Rows [begin, end) of a stack of source parts, lent from the checkpoint. The slice is one tensor:
+// parts are read one by one and copied below each other when it spans several.
+class RowSlice {
+ public:
+  RowSlice(const ShardedCheckpoint& checkpoint, std::span<const SourceRows> parts, int64_t begin,
+           int64_t end) {
+    const int64_t columns = parts.front().columns;
+    const DType dtype = *DTypeFromSafetensors(parts.front().tensor->tensor->dtype);
+    const uint64_t row_bytes = static_cast<uint64_t>(columns) * ByteSize(dtype);
+    int64_t part_begin = 0;
+    for (const SourceRows& part : parts) {
+      const int64_t from = std::max(begin, part_begin);
+      const int64_t to = std::min(end, part_begin + part.num_rows);
+      if (from < to) {
+        const auto first = static_cast<uint64_t>(part.first_row + from - part_begin);
+        lent_.push_back(checkpoint.Read(*part.tensor, first * row_bytes,
+                                        static_cast<uint64_t>(to - from) * row_bytes));
+      }
+      part_begin += part.num_rows;
+    }
+    const std::byte* data = lent_.empty() ? nullptr : lent_.front().bytes().data();
+    if (lent_.size() > 1) {
+      joined_ = AlignedBuffer(static_cast<size_t>(end - begin) * row_bytes);
+      std::byte* next = joined_.data();
+      for (const SourceBytes& piece : lent_) {
+        next = std::copy(piece.bytes().begin(), piece.bytes().end(), next);
+      }
+      data = joined_.data();
+    }
+    view_ = ConstTensorView(data, dtype, {end - begin, columns});
+  }
+
+  ConstTensorView view() const { return view_; }
+
+ private:
+  std::vector<SourceBytes> lent_;
+  AlignedBuffer joined_;
+  ConstTensorView view_;
+};
+
+// Rows of a part `rows` long that panels [begin, end) of `width` rows each cover.
+std::pair<int64_t, int64_t> CoveredRows(int64_t rows, int64_t width, int64_t begin, int64_t end) {
+  return {std::min(rows, begin * width), std::min(rows, end * width)};
+}
+
+void PackPanels(const ShardedCheckpoint& checkpoint, const PanelLayout& layout,
+                const SourceMatrix& source, int64_t begin, int64_t end, std::byte* out) {
+  PanelLayout slice = layout;
+  if (layout.order == PanelOrder::kPlain) {
+    const auto [first, last] = CoveredRows(layout.out, PanelLayout::kWidth, begin, end);
+    const RowSlice rows(checkpoint, source.parts, first, last);
+    slice.out = last - first;
+    PackMatrix(slice, rows.view(), out);
+    return;
+  }
+  const auto [first, last] = CoveredRows(layout.out / 2, PanelLayout::kPairWidth, begin, end);
+  const std::span<const SourceRows> parts = source.parts;
+  const RowSlice gate(checkpoint, parts.subspan(0, 1), first, last);
+  const RowSlice up(checkpoint, parts.subspan(1, 1), first, last);
+  slice.out = 2 * (last - first);
+  PackGateUp(slice, gate.view(), up.view(), out);
+}
+
+}  // namespace
+
+void PackSource(const Context& context, const ShardedCheckpoint& checkpoint,
+                const PanelLayout& layout, const SourceMatrix& source, const ByteSink& sink) {
+  const int64_t num_panels = layout.num_panels();
+  const auto panels_per_slice =
+      std::clamp<int64_t>(static_cast<int64_t>(kSliceBytes / layout.panel_bytes()), 1, num_panels);
+  AlignedBuffer buffer(static_cast<size_t>(panels_per_slice) * layout.panel_bytes(),
+                       {.is_zeroed = false});
+  for (int64_t first = 0; first < num_panels; first += panels_per_slice) {
+    const int64_t count = std::min(panels_per_slice, num_panels - first);
+    context.pool().Run([&](int worker, int num_workers) {
+      const int64_t begin = count * worker / num_workers;
+      const int64_t end = count * (worker + 1) / num_workers;
+      if (begin == end) return;
+      PackPanels(checkpoint, layout, source, first + begin, first + end,
+                 buffer.data() + static_cast<size_t>(begin) * layout.panel_bytes());
+    });
+    sink({buffer.data(), static_cast<size_t>(count) * layout.panel_bytes()});
+  }
+}
+
+void CopySource(const ShardedCheckpoint& checkpoint, const SourceMatrix& source,
+                const ByteSink& sink) {
+  for (const SourceRows& part : source.parts) {
+    for (uint64_t at = 0; at < part.tensor->tensor->num_bytes; at += kCopyBytes) {
+      const uint64_t count = std::min(kCopyBytes, part.tensor->tensor->num_bytes - at);
+      sink(checkpoint.Read(*part.tensor, at, count).bytes());
+    }
+  }
+}
+
+}  // namespace opst

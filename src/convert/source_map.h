@@ -1,0 +1,67 @@
+// Which source tensors fill a packed tensor, checked for presence, shape and dtype before anything
+// is written. Reads no tensor data.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_CONVERT_SOURCE_MAP_H_
+#define OPST_CONVERT_SOURCE_MAP_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/sharded_checkpoint.h"
+#include "model/family.h"
+#include "model/packed_tensors.h"
+
+namespace opst {
+
+// Rows [first_row, first_row + num_rows) of a source tensor seen as [rows, columns].
+struct SourceRows {
+  const SourceTensor* tensor = nullptr;
+  int64_t first_row = 0;
+  int64_t num_rows = 0;
+  int64_t columns = 0;
+};
+
+// One packed matrix: plain = `parts` one below the other; gate_up = parts[0] gate, parts[1] up.
+struct SourceMatrix {
+  std::vector<SourceRows> parts;
+};
+
+struct MappedTensor {
+  PackedTensor packed;
+  WeightFormat format;
+  std::vector<SourceMatrix> matrices;  // num_matrices of them
+  std::string source_names() const;    // for the metadata: first … last, comma separated
+};
+
+class SourceMap {
+ public:
+  // Throws kIo naming missing tensors, wrong shapes, mixed dtypes, and source tensors left over.
+  SourceMap(const ShardedCheckpoint& checkpoint, const Family& family, const ModelConfig& config);
+
+  const std::vector<MappedTensor>& tensors() const { return tensors_; }
+  const std::vector<std::string>& unused() const { return unused_; }
+
+ private:
+  MappedTensor Map(const PackedTensor& packed);
+  std::vector<SourceMatrix> Experts(const PackedTensor& packed);
+  SourceRows Take(std::string_view pattern, int64_t layer, int64_t rows, int64_t columns);
+  const SourceTensor* FindAny(std::string_view pattern, int64_t layer, int64_t expert);
+  const SourceTensor& TakeTensor(std::string_view pattern, int64_t layer, int64_t expert,
+                                 const std::vector<int64_t>& shape);
+  void CheckTiedHead();
+  void CheckAllUsed();
+
+  const ShardedCheckpoint& checkpoint_;
+  const Family& family_;
+  const ModelConfig& config_;
+  std::vector<MappedTensor> tensors_;
+  std::set<std::string_view> used_;
+  std::vector<std::string> unused_;
+};
+
+}  // namespace opst
+
+#endif  // OPST_CONVERT_SOURCE_MAP_H_

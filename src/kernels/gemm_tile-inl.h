@@ -1,0 +1,169 @@
+// SIMD half of the matrix product: one tile template over weight format, rows and panels.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Registers of the largest tile (accumulators + weights + broadcast input):
+//   AVX-512  12 rows x 2 panels   24 + 2 + 1 of 32 zmm   24 FMA for 14 loads
+//   AVX2      6 rows x 1 panel    12 + 2 + 1 of 16 ymm   12 FMA for  8 loads
+//   NEON      6 rows x 1 panel    24 + 4 + 1 of 32 q
+//   SSE2      3 rows x 1 panel    12 + 4     of 16 xmm   (baseline: correct, not fast)
+// Both big tiles do more FMAs per load than the two load ports could starve.
+
+#if defined(OPST_KERNELS_GEMM_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef OPST_KERNELS_GEMM_TILE_INL_H_
+#undef OPST_KERNELS_GEMM_TILE_INL_H_
+#else
+#define OPST_KERNELS_GEMM_TILE_INL_H_
+#endif
+
+#include <cstdint>
+#include <utility>
+
+#include "hwy/highway.h"
+#include "kernels/gemm_tile.h"
+#include "kernels/half-inl.h"
+#include "kernels/unroll.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace opst {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using TileTag = hn::CappedTag<float, kPanelWidth>;
+using TileVec = hn::Vec<TileTag>;
+constexpr size_t kTileLanes = hn::MaxLanes(TileTag());
+constexpr size_t kVecsPerPanel = kPanelWidth / kTileLanes;
+constexpr size_t kAccumulators = HWY_TARGET <= HWY_AVX3 || HWY_TARGET_IS_NEON ? 24 : 12;
+constexpr size_t kTileRows = kVecsPerPanel == 1 ? kMaxTileRows : kAccumulators / kVecsPerPanel;
+
+// A decoder turns kStep inputs of one panel row into f32 vectors w[step][vec].
+struct F32Decoder {
+  static constexpr size_t kStep = 1;
+  static constexpr size_t kRowBytes = 64;
+  static HWY_INLINE void Load(const std::byte* row, TileVec (&w)[kStep][kVecsPerPanel]) {
+    const TileTag d;
+    const float* values = reinterpret_cast<const float*>(row);
+    OPST_UNROLL
+    for (size_t v = 0; v < kVecsPerPanel; ++v) w[0][v] = hn::LoadU(d, values + v * kTileLanes);
+  }
+};
+
+// bf16 is the upper half of f32: the odd input is masked in place, the even one shifted up.
+struct Bf16Decoder {
+  static constexpr size_t kStep = 2;
+  static constexpr size_t kRowBytes = 64;
+  static HWY_INLINE void Load(const std::byte* row, TileVec (&w)[kStep][kVecsPerPanel]) {
+    const TileTag d;
+    const hn::RebindToUnsigned<TileTag> du;
+    const uint32_t* pairs = reinterpret_cast<const uint32_t*>(row);
+    OPST_UNROLL
+    for (size_t v = 0; v < kVecsPerPanel; ++v) {
+      const auto pair = hn::LoadU(du, pairs + v * kTileLanes);
+      w[0][v] = hn::BitCast(d, hn::ShiftLeft<16>(pair));
+      w[1][v] = hn::BitCast(d, hn::And(pair, hn::Set(du, 0xFFFF0000u)));
+    }
+  }
+};
+
+struct F16Decoder {
+  static constexpr size_t kStep = 1;
+  static constexpr size_t kRowBytes = 32;
+  static HWY_INLINE void Load(const std::byte* row, TileVec (&w)[kStep][kVecsPerPanel]) {
+    const TileTag d;
+    const uint16_t* values = reinterpret_cast<const uint16_t*>(row);
+    OPST_UNROLL
+    for (size_t v = 0; v < kVecsPerPanel; ++v) w[0][v] = PromoteHalves(d, values + v * kTileLanes);
+  }
+};
+
+template <class Decoder, size_t kRows, size_t kPanels>
+void Tile(const float* HWY_RESTRICT a, const std::byte* HWY_RESTRICT panels, size_t panel_stride,
+          size_t k, float* HWY_RESTRICT c, size_t ldc) noexcept {
+  const TileTag d;
+  TileVec acc[kRows][kPanels][kVecsPerPanel];
+  OPST_UNROLL
+  for (size_t r = 0; r < kRows; ++r) {
+    OPST_UNROLL
+    for (size_t p = 0; p < kPanels; ++p) {
+      OPST_UNROLL
+      for (size_t v = 0; v < kVecsPerPanel; ++v) {
+        acc[r][p][v] = hn::LoadU(d, c + r * ldc + p * kPanelWidth + v * kTileLanes);
+      }
+    }
+  }
+  for (size_t i = 0; i < k; i += Decoder::kStep) {
+    TileVec w[kPanels][Decoder::kStep][kVecsPerPanel];
+    const std::byte* row = panels + i / Decoder::kStep * Decoder::kRowBytes;
+    OPST_UNROLL
+    for (size_t p = 0; p < kPanels; ++p) Decoder::Load(row + p * panel_stride, w[p]);
+    OPST_UNROLL
+    for (size_t step = 0; step < Decoder::kStep; ++step) {
+      OPST_UNROLL
+      for (size_t r = 0; r < kRows; ++r) {
+        const TileVec input = hn::Set(d, a[r * kBlockK + i + step]);
+        OPST_UNROLL
+        for (size_t p = 0; p < kPanels; ++p) {
+          OPST_UNROLL
+          for (size_t v = 0; v < kVecsPerPanel; ++v) {
+            acc[r][p][v] = hn::MulAdd(input, w[p][step][v], acc[r][p][v]);
+          }
+        }
+      }
+    }
+  }
+  OPST_UNROLL
+  for (size_t r = 0; r < kRows; ++r) {
+    OPST_UNROLL
+    for (size_t p = 0; p < kPanels; ++p) {
+      OPST_UNROLL
+      for (size_t v = 0; v < kVecsPerPanel; ++v) {
+        hn::StoreU(acc[r][p][v], d, c + r * ldc + p * kPanelWidth + v * kTileLanes);
+      }
+    }
+  }
+}
+
+template <class Decoder, size_t kRows>
+constexpr std::array<TileFn, kMaxTilePanels> TilesOfHeight() {
+  if constexpr (kRows > kTileRows) {
+    return {nullptr, nullptr};
+  } else if constexpr (kRows * kVecsPerPanel * 2 > kAccumulators) {
+    return {&Tile<Decoder, kRows, 1>, nullptr};
+  } else {
+    return {&Tile<Decoder, kRows, 1>, &Tile<Decoder, kRows, 2>};
+  }
+}
+
+template <class Decoder, size_t... kIndex>
+constexpr TileKernels MakeTileKernels(std::index_sequence<kIndex...>) {
+  return TileKernels{kTileRows, {TilesOfHeight<Decoder, kIndex + 1>()...}};
+}
+
+template <class Decoder>
+const TileKernels& TileKernelsOf() {
+  static constexpr TileKernels kTable =
+      MakeTileKernels<Decoder>(std::make_index_sequence<kMaxTileRows>());
+  return kTable;
+}
+
+template <class Decoder>
+void DecodeSlabOf(const std::byte* HWY_RESTRICT slab, size_t k, float* HWY_RESTRICT out) noexcept {
+  const TileTag d;
+  for (size_t i = 0; i < k; i += Decoder::kStep) {
+    TileVec w[Decoder::kStep][kVecsPerPanel];
+    Decoder::Load(slab + i / Decoder::kStep * Decoder::kRowBytes, w);
+    OPST_UNROLL
+    for (size_t step = 0; step < Decoder::kStep; ++step) {
+      OPST_UNROLL
+      for (size_t v = 0; v < kVecsPerPanel; ++v) {
+        hn::StoreU(w[step][v], d, out + (i + step) * kPanelWidth + v * kTileLanes);
+      }
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace opst
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

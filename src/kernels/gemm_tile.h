@@ -1,0 +1,50 @@
+// The register tiles of every matrix product: function tables by weight format. No blocking, no
+// threads: those are in ops/grouped_matmul/.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_KERNELS_GEMM_TILE_H_
+#define OPST_KERNELS_GEMM_TILE_H_
+
+#include <array>
+#include <cstddef>
+
+#include "opst/packed_weights.h"
+
+namespace opst {
+
+// Inputs k are walked in blocks of 256: a block of 12 rows of A is 12 KB and a block of one f32
+// panel 16 KB, so that both stay in a 32 KB L1 while the tile runs over them.
+// A is stored block by block with rows exactly this far apart, which makes every row of a tile one
+// base register plus a constant displacement.
+constexpr size_t kBlockK = 256;
+constexpr size_t kPanelWidth = static_cast<size_t>(PanelLayout::kWidth);
+constexpr size_t kMaxTileRows = 12;
+constexpr size_t kMaxTilePanels = 2;
+
+// c[r * ldc + 16 p + j] += Σ_k a[r * kBlockK + k] · panel p (k, j), k ascending, one fused
+// multiply-add chain per element, for rows r, panels p and lanes j of the tile.
+//   a       [rows, kBlockK] f32; for bf16 and odd k, a[r][k] must be readable and finite
+//   panels  first panel's slab for these k; the next panel's is `panel_stride` bytes on
+//   c       [rows, ldc] f32
+using TileFn = void (*)(const float* a, const std::byte* panels, size_t panel_stride, size_t k,
+                        float* c, size_t ldc) noexcept;
+
+struct TileKernels {
+  size_t max_rows = 0;  // largest tile of the chosen instruction set
+  // tile[rows - 1][panels - 1]; null where the accumulators would not fit the registers.
+  std::array<std::array<TileFn, kMaxTilePanels>, kMaxTileRows> tile{};
+
+  // Panels that one call covers for a tile of this height.
+  size_t PanelsPerTile(size_t rows) const { return tile[rows - 1][1] != nullptr ? 2 : 1; }
+};
+
+// The tiles of the best instruction set allowed (see isa.h).
+const TileKernels& GetTileKernels(WeightFormat format);
+
+// Expands `k` inputs of one panel to f32 panel rows: out [k rounded up for bf16, 16]. Exact.
+// Pays when several tiles of rows run over the same slab.
+void DecodeSlab(WeightFormat format, const std::byte* slab, size_t k, float* out) noexcept;
+
+}  // namespace opst
+
+#endif  // OPST_KERNELS_GEMM_TILE_H_

@@ -1,0 +1,77 @@
+// Maps our names of instruction sets to Highway's target bits.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/isa.h"
+
+#include <cstdint>
+#include <mutex>
+
+#include "base/check.h"
+#include "hwy/highway.h"
+#include "hwy/targets.h"
+
+namespace opst {
+namespace {
+
+struct Isa {
+  std::string_view name;
+  int64_t target;
+};
+
+// Best first.
+constexpr Isa kIsas[] = {
+#if HWY_ARCH_X86
+    {"avx3", HWY_AVX3},
+    {"avx2", HWY_AVX2},
+    {"sse2", HWY_SSE2},
+#elif HWY_ARCH_ARM
+    {"neon", HWY_NEON},
+    {"neon", HWY_NEON_WITHOUT_AES},
+#endif
+};
+
+int64_t DetectedTargets() {
+  hwy::DisableTargets(0);  // undoes a former SelectIsa, so that detection starts afresh
+  return hwy::SupportedTargets() & HWY_TARGETS;
+}
+
+const int64_t detected_targets = DetectedTargets();
+
+}  // namespace
+
+std::vector<std::string> AvailableIsas() {
+  std::vector<std::string> names;
+  for (const Isa& isa : kIsas) {
+    if ((detected_targets & isa.target) != 0) names.emplace_back(isa.name);
+  }
+  return names;
+}
+
+std::string CurrentIsa() {
+  const int64_t usable = hwy::SupportedTargets() & HWY_TARGETS;
+  for (const Isa& isa : kIsas) {
+    if ((usable & isa.target) != 0) return std::string(isa.name);
+  }
+  return "baseline";
+}
+
+void SelectIsa(std::string_view name) {
+  int64_t keep = 0;
+  std::string available;
+  for (const Isa& isa : kIsas) {
+    if ((detected_targets & isa.target) == 0) continue;
+    available += Concat(available.empty() ? "" : ", ", isa.name);
+    if (name == "auto" || name == isa.name) keep |= isa.target;
+  }
+  OPST_CHECK_ARG(keep != 0, "isa", Concat("the instruction set must be auto or one of ", available),
+                 name);
+  hwy::SetSupportedTargetsForTest(keep);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+void SelectIsaOnce(std::string_view name) {
+  static std::once_flag once;
+  std::call_once(once, [&] { SelectIsa(name); });
+}
+
+}  // namespace opst

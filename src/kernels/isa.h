@@ -1,0 +1,30 @@
+// Which instruction set the kernels use: detection, listing and forcing; no kernel is here.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_KERNELS_ISA_H_
+#define OPST_KERNELS_ISA_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace opst {
+
+// Names of the instruction sets that this build has and this machine runs, best first:
+// "avx3", "avx2", "sse2" on x86-64, "neon" on aarch64.
+std::vector<std::string> AvailableIsas();
+
+// The one that kernels use from now on.
+std::string CurrentIsa();
+
+// Forces one of AvailableIsas(), or "auto" for the best. Holds for the whole process, because the
+// function tables do; kInvalidArgument names what exists.
+void SelectIsa(std::string_view name);
+
+// SelectIsa for the first caller of the process; later calls do nothing. Operators call it with the
+// setting `isa` of their context before they touch a function table.
+void SelectIsaOnce(std::string_view name);
+
+}  // namespace opst
+
+#endif  // OPST_KERNELS_ISA_H_

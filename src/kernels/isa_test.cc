@@ -1,0 +1,59 @@
+// Tests of listing and forcing instruction sets.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/isa.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/gemm_tile.h"
+#include "kernels/testing/each_isa.h"
+#include "opst/error.h"
+
+namespace opst {
+namespace {
+
+TEST(IsaTest, ListsTheBestFirstAndAlwaysSomething) {
+  const std::vector<std::string> names = AvailableIsas();
+  ASSERT_FALSE(names.empty());
+  SelectIsa("auto");
+  EXPECT_EQ(CurrentIsa(), names.front());
+}
+
+TEST(IsaTest, UnknownNamesAreRefusedWithWhatExists) {
+  for (const char* name : {"avx9", "", "AUTO", "neon2"}) {
+    try {
+      SelectIsa(name);
+      ADD_FAILURE() << "accepted \"" << name << '"';
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+      EXPECT_THAT(error.what(),
+                  testing::StartsWith("[isa] the instruction set must be auto or one of " +
+                                      AvailableIsas().front()));
+    }
+  }
+  EXPECT_EQ(CurrentIsa(), AvailableIsas().front());
+}
+
+TEST(IsaTest, OnlyTheFirstOnceCallCounts) {
+  SelectIsaOnce("auto");
+  SelectIsaOnce(AvailableIsas().back());
+  EXPECT_EQ(CurrentIsa(), AvailableIsas().front());
+}
+
+class SelectedIsaTest : public EachIsaTest {};
+
+TEST_P(SelectedIsaTest, IsInForceAndHasItsOwnTiles) {
+  EXPECT_EQ(CurrentIsa(), GetParam());
+  const TileKernels* mine = &GetTileKernels(WeightFormat::kF32);
+  for (const std::string& other : AvailableIsas()) {
+    if (other == GetParam()) continue;
+    SelectIsa(other);
+    EXPECT_NE(&GetTileKernels(WeightFormat::kF32), mine) << other;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, SelectedIsaTest, testing::ValuesIn(AvailableIsas()), IsaName);
+
+}  // namespace
+}  // namespace opst

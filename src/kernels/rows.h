@@ -1,0 +1,31 @@
+// Kernels over contiguous runs of floats: conversion between element types, scaled accumulation and
+// the gated activation of a tile. No shapes, no threads.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_KERNELS_ROWS_H_
+#define OPST_KERNELS_ROWS_H_
+
+#include <cstddef>
+
+#include "opst/dtype.h"
+#include "opst/ops/activation.h"
+
+namespace opst {
+
+// dst[i] = float(src[i]) for f32, bf16 or f16 sources. Exact. No overlap.
+void ConvertToFloat(DType dtype, const void* src, size_t n, float* dst) noexcept;
+
+// dst[i] = src[i] rounded to nearest even; f16 overflows to infinity. No overlap.
+void ConvertFromFloat(const float* src, size_t n, DType dtype, void* dst) noexcept;
+
+// y[i] = fma(w, x[i], y[i]). No overlap.
+void ScaledAccumulate(float w, const float* x, size_t n, float* y) noexcept;
+
+// For one row of a gate_up tile: out[8 p + j] = act(tile[16 p + j]) · tile[16 p + 8 + j], for
+// num_panels panels. `out` has 8 · num_panels elements. No overlap.
+void GatedActivation(Activation activation, const float* tile, size_t num_panels,
+                     float* out) noexcept;
+
+}  // namespace opst
+
+#endif  // OPST_KERNELS_ROWS_H_

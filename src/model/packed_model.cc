@@ -1,0 +1,121 @@
+// Opens and checks a packed file before any weight is used.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/packed_model.h"
+
+#include <charconv>
+#include <utility>
+
+#include "base/check.h"
+#include "io/checksum.h"
+#include "io/safetensors_dtype.h"
+#include "kernels/rows.h"
+#include "model/family.h"
+
+namespace opst {
+
+std::shared_ptr<const PackedModel> PackedModel::Open(const std::string& path, LoadMode mode) {
+  std::shared_ptr<PackedModel> model(new PackedModel(SafetensorsFile::Open(path, mode)));
+  model->self_ = model;
+  model->ReadMetadata();
+  model->CheckTensors();
+  return model;
+}
+
+const std::string& PackedModel::Metadata(std::string_view key) const {
+  const auto found = file_.metadata().find(std::string(key));
+  OPST_CHECK_IO(found != file_.metadata().end(), file_.path(),
+                Concat("a packed model must have the metadata ", key),
+                "none; is it a checkpoint that needs `opst convert`?");
+  return found->second;
+}
+
+void PackedModel::ReadMetadata() {
+  const std::string& format = Metadata(kFormatKey);
+  int version = 0;
+  const auto [end, error] = std::from_chars(format.data(), format.data() + format.size(), version);
+  OPST_CHECK_IO(error == std::errc() && end == format.data() + format.size() && version >= 1,
+                file_.path(), "opst_format must be a positive number", format);
+  OPST_CHECK_IO(version <= kPackedFormat, file_.path(),
+                Concat("this version reads packed files up to format ", kPackedFormat,
+                       "; a newer version of the library is needed"),
+                "format ", version);
+  config_ = ReadModelConfig(Metadata(kConfigKey), file_.path());
+  OPST_CHECK_IO(config_.ToJson() == Metadata(kRecipeKey), file_.path(),
+                "the recipe in the file must be the one this version reads from its config; "
+                "convert the source again",
+                Metadata(kRecipeKey));
+  tensors_ = PackedTensors(config_);
+}
+
+void PackedModel::CheckTensors() const {
+  for (const PackedTensor& tensor : tensors_) {
+    const SafetensorsTensor& stored = Stored(tensor);
+    const std::vector<int64_t> shape = tensor.shape(FormatOfStored(tensor));
+    OPST_CHECK_IO(stored.shape == shape, file_.path(),
+                  Concat(tensor.name(), " must be ", ShapeText(shape)), stored.Describe());
+    OPST_CHECK_IO(file_.FileOffset(stored) % 64 == 0, file_.path(),
+                  "packed tensors must be 64-byte aligned", stored.Describe(), " at byte ",
+                  file_.FileOffset(stored));
+  }
+}
+
+const PackedTensor& PackedModel::Describe(Role role, int64_t layer) const {
+  for (const PackedTensor& tensor : tensors_) {
+    if (tensor.role == role && tensor.layer == layer) return tensor;
+  }
+  ThrowInvalid("packed_model", "the recipe must have the tensor asked for",
+               Concat("role ", static_cast<int>(role), " of layer ", layer));
+}
+
+const SafetensorsTensor& PackedModel::Stored(const PackedTensor& tensor) const {
+  return file_.At(tensor.name());
+}
+
+WeightFormat PackedModel::FormatOfStored(const PackedTensor& tensor) const {
+  const SafetensorsTensor& stored = Stored(tensor);
+  const auto dtype = DTypeFromSafetensors(stored.dtype);
+  OPST_CHECK_IO(dtype && IsModelFloat(*dtype), file_.path(), "weights must be F32, BF16 or F16",
+                stored.Describe());
+  return FormatOf(*dtype);
+}
+
+PackedWeights PackedModel::Panels(Role role, int64_t layer) const {
+  const PackedTensor& tensor = Describe(role, layer);
+  return PackedWeights(tensor.layout_as(FormatOfStored(tensor)), tensor.num_matrices,
+                       file_.Bytes(Stored(tensor)).data(), self_.lock());
+}
+
+std::vector<float> PackedModel::Vector(Role role, int64_t layer) const {
+  const PackedTensor& tensor = Describe(role, layer);
+  std::vector<float> values(static_cast<size_t>(tensor.layout.in));
+  ConvertToFloat(DTypeOfFormat(FormatOfStored(tensor)), file_.Bytes(Stored(tensor)).data(),
+                 values.size(), values.data());
+  return values;
+}
+
+ConstTensorView PackedModel::Rows(Role role) const {
+  const PackedTensor& tensor = Describe(role, -1);
+  return ConstTensorView(file_.Bytes(Stored(tensor)).data(), DTypeOfFormat(FormatOfStored(tensor)),
+                         {tensor.layout.out, tensor.layout.in});
+}
+
+std::optional<std::string_view> PackedModel::TextFile(std::string_view name) const {
+  const SafetensorsTensor* stored = file_.Find(Concat(kFilePrefix, name));
+  if (stored == nullptr) return std::nullopt;
+  const auto bytes = file_.Bytes(*stored);
+  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+void PackedModel::CheckChecksums() const {
+  for (const SafetensorsTensor& stored : file_.tensors()) {
+    if (IsPaddingName(stored.name)) continue;
+    const std::string& expected = Metadata(Concat(kChecksumPrefix, stored.name));
+    const std::string found = ChecksumHex(ChecksumOf(file_.Bytes(stored)));
+    file_.file().DontNeed(file_.FileOffset(stored), stored.num_bytes);
+    OPST_CHECK_IO(found == expected, file_.path(),
+                  Concat("checksum of ", stored.name, " must be ", expected), found);
+  }
+}
+
+}  // namespace opst

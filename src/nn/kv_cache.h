@@ -1,0 +1,59 @@
+// KvCache: keys and values of one sequence, stored as the panels that the matrix tiles read.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_NN_KV_CACHE_H_
+#define OPST_NN_KV_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/memory.h"
+#include "opst/packed_weights.h"
+
+namespace opst {
+
+// f32 panels of 16 columns per layer and KV head:
+//   keys    columns = positions, inputs = head_dim:  q x panel gives 16 scores
+//   values  columns = head_dim, inputs = positions:  p x panel gives 16 outputs
+// Memory is reserved for `capacity` positions at once, and used by the kernel page by page.
+class KvCache {
+ public:
+  class Layer {
+   public:
+    // Writes one position. keys, values: [num_kv_heads · head_dim] f32.
+    void Store(int64_t position, const float* keys, const float* values) const;
+
+    // Panels of one KV head; a value panel is value_panel_bytes() long.
+    const std::byte* keys(int64_t head) const;
+    const std::byte* values(int64_t head) const;
+    size_t value_panel_bytes() const;
+
+   private:
+    friend class KvCache;
+    float* keys_ = nullptr;
+    float* values_ = nullptr;
+    int64_t num_heads_ = 0;
+    int64_t head_dim_ = 0;
+    int64_t capacity_ = 0;  // whole panels of positions
+  };
+
+  // Throws kOutOfMemory.
+  KvCache(int64_t num_layers, int64_t num_kv_heads, int64_t head_dim, int64_t capacity);
+
+  int64_t capacity() const { return capacity_; }
+  const Layer& layer(int64_t index) const { return layers_[static_cast<size_t>(index)]; }
+
+  // Bytes that a cache of these sizes reserves.
+  static size_t NumBytes(int64_t num_layers, int64_t num_kv_heads, int64_t head_dim,
+                         int64_t capacity);
+
+ private:
+  int64_t capacity_;
+  AlignedBuffer memory_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace opst
+
+#endif  // OPST_NN_KV_CACHE_H_

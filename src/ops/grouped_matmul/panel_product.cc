@@ -1,0 +1,79 @@
+// Runs tiles of balanced height over panels, in the loop order that suits the number of rows.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/grouped_matmul/panel_product.h"
+
+namespace opst {
+
+PanelProduct::PanelProduct(const PanelLayout& layout)
+    : PanelProduct(layout, layout.panel_bytes()) {}
+
+PanelProduct::PanelProduct(const PanelLayout& layout, size_t panel_stride)
+    : layout_(layout),
+      tiles_(GetTileKernels(layout.format)),
+      f32_tiles_(GetTileKernels(WeightFormat::kF32)),
+      panel_stride_(panel_stride) {}
+
+void PanelProduct::Multiply(const BlockedRows& a, const std::byte* panels, size_t num_panels,
+                            float* c, size_t ldc, float* scratch) const {
+  const size_t num_blocks = NumBlocks(static_cast<size_t>(layout_.in));
+  if (a.num_rows <= tiles_.max_rows) {
+    // One tile of rows: go down each pair of panels to the end, so that memory streams.
+    for (size_t panel = 0; panel < num_panels; panel += kMaxTilePanels) {
+      const size_t group = std::min(kMaxTilePanels, num_panels - panel);
+      for (size_t block = 0; block < num_blocks; ++block) {
+        MultiplyBlock(a.data + block * a.block_stride, a.num_rows, block,
+                      panels + panel * panel_stride_, group, c + panel * kPanelWidth, ldc, scratch);
+      }
+    }
+    return;
+  }
+  for (size_t block = 0; block < num_blocks; ++block) {
+    MultiplyBlock(a.data + block * a.block_stride, a.num_rows, block, panels, num_panels, c, ldc,
+                  scratch);
+  }
+}
+
+void PanelProduct::MultiplyBlock(const float* a_block, size_t num_rows, size_t block,
+                                 const std::byte* panels, size_t num_panels, float* c, size_t ldc,
+                                 float* scratch) const {
+  const size_t k = BlockLength(static_cast<size_t>(layout_.in), block);
+  const size_t slab_offset = layout_.slab_bytes(static_cast<int64_t>(block * kBlockK));
+  // With several tiles of rows the slab is expanded once instead of in every tile: 8 % of the
+  // tile's operations are conversions otherwise.
+  const bool expands = layout_.format != WeightFormat::kF32 && num_rows > tiles_.max_rows;
+  for (size_t panel = 0; panel < num_panels; panel += kMaxTilePanels) {
+    const size_t group = std::min(kMaxTilePanels, num_panels - panel);
+    const std::byte* slab = panels + panel * panel_stride_ + slab_offset;
+    float* c_panel = c + panel * kPanelWidth;
+    if (!expands) {
+      MultiplyGroup(tiles_, a_block, num_rows, slab, panel_stride_, k, group, c_panel, ldc);
+      continue;
+    }
+    for (size_t p = 0; p < group; ++p) {
+      DecodeSlab(layout_.format, slab + p * panel_stride_, k, scratch + p * kBlockK * kPanelWidth);
+    }
+    MultiplyGroup(f32_tiles_, a_block, num_rows, reinterpret_cast<const std::byte*>(scratch),
+                  kBlockK * kPanelWidth * sizeof(float), k, group, c_panel, ldc);
+  }
+}
+
+// All rows against one or two panels. Tiles differ by at most one row (13 rows = 7 + 6, not 12 +
+// 1), since a low tile loads as many weights as a high one.
+void PanelProduct::MultiplyGroup(const TileKernels& tiles, const float* a_block, size_t num_rows,
+                                 const std::byte* slab, size_t stride, size_t k, size_t group,
+                                 float* c, size_t ldc) const {
+  const size_t num_tiles = (num_rows + tiles.max_rows - 1) / tiles.max_rows;
+  size_t row = 0;
+  for (size_t tile = 0; tile < num_tiles; ++tile) {
+    const size_t height = num_rows / num_tiles + (tile < num_rows % num_tiles ? 1 : 0);
+    const size_t step = std::min(group, tiles.PanelsPerTile(height));
+    for (size_t p = 0; p < group; p += step) {
+      tiles.tile[height - 1][step - 1](a_block + row * kBlockK, slab + p * stride, stride, k,
+                                       c + row * ldc + p * kPanelWidth, ldc);
+    }
+    row += height;
+  }
+}
+
+}  // namespace opst

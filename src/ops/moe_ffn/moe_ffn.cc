@@ -1,0 +1,119 @@
+// Checks a fused MoE layer call, chooses the implementation and walks the chunks of tokens.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "opst/ops/moe_ffn.h"
+
+#include <algorithm>
+
+#include "base/scratch_pool.h"
+#include "base/thread_pool.h"
+#include "ops/implementation.h"
+#include "ops/moe_ffn/fused.h"
+#include "ops/ref/reference.h"
+
+namespace opst {
+namespace {
+
+constexpr std::string_view kOp = "moe_ffn";
+
+void CheckRequest(const MoeFfnRequest& request) {
+  const ConstTensorView& x = request.x;
+  const TensorView& out = request.out;
+  const PackedWeights& gate_up = request.experts->gate_up;
+  const PackedWeights& down = request.experts->down;
+  OPST_CHECK_ARG(x.rank() == 2 && IsModelFloat(x.dtype()), kOp,
+                 "input must be [T,H] f32, bf16 or f16", x.ToString());
+  OPST_CHECK_ARG(out.shape() == x.shape() && out.dtype() == x.dtype(), kOp,
+                 "output must have the input's shape and dtype", "output ", out.ToString(),
+                 ", input ", x.ToString());
+  OPST_CHECK_ARG(gate_up.layout().order == PanelOrder::kGateUp, kOp,
+                 "gate_up must be in gate_up panels", gate_up.ToString());
+  OPST_CHECK_ARG(down.layout().order == PanelOrder::kPlain, kOp, "down must be in plain panels",
+                 down.ToString());
+  OPST_CHECK_ARG(gate_up.layout().in == x.dim(1) && down.layout().out == x.dim(1), kOp,
+                 "gate_up dim 2 and down dim 1 must equal input dim 1 (H)", "gate_up ",
+                 gate_up.ToString(), ", down ", down.ToString(), ", input ", x.ToString());
+  OPST_CHECK_ARG(gate_up.layout().out == 2 * down.layout().in, kOp,
+                 "gate_up dim 1 must be twice down dim 2 (F)", "gate_up ", gate_up.ToString(),
+                 ", down ", down.ToString());
+  OPST_CHECK_ARG(gate_up.num_experts() == down.num_experts() &&
+                     gate_up.num_experts() == request.plan->num_experts,
+                 kOp, "plan, gate_up and down must have the same number of experts", "plan ",
+                 request.plan->num_experts, ", gate_up ", gate_up.ToString(), ", down ",
+                 down.ToString());
+  OPST_CHECK_ARG(request.plan->num_tokens == x.dim(0), kOp,
+                 "plan must be of the input's tokens (T)", request.plan->num_tokens,
+                 " tokens planned for input ", x.ToString());
+}
+
+// Tokens of one chunk: as many as keep all buffers within the setting stage1_buffer_size, at least
+// one.
+int64_t ChunkTokens(const Context& context, const MoeFfnRequest& request, const FusedShape& shape) {
+  const int workers = context.num_threads();
+  const size_t budget = context.config().GetBytes("stage1_buffer_size") / sizeof(float);
+  const size_t fixed = shape.worker_floats * static_cast<size_t>(workers);
+  const size_t per_token = shape.token_floats(request.plan->top_k, workers);
+  const size_t tokens = budget > fixed ? (budget - fixed) / per_token : 0;
+  return std::clamp<int64_t>(static_cast<int64_t>(tokens), 1,
+                             std::max<int64_t>(request.plan->num_tokens, 1));
+}
+
+// The memory of one call, cut once for its largest chunk.
+struct FusedMemory {
+  float* activations;
+  float* workers;     // worker_floats each
+  float* out_blocks;  // chunk tokens x column_floats each
+};
+
+void RunChunk(const Context& context, const FusedShape& shape, const FusedChunk& chunk,
+              int64_t num_tokens, const FusedMemory& memory) {
+  WorkQueue up_tasks(chunk.num_up_tasks());
+  WorkQueue down_tasks(chunk.num_down_tasks());
+  SpinBarrier barrier;
+  const size_t out_block_floats = static_cast<size_t>(num_tokens) * shape.column_floats;
+  context.pool().Run([&](int worker, int num_workers) {
+    float* scratch = memory.workers + static_cast<size_t>(worker) * shape.worker_floats;
+    float* out_block = memory.out_blocks + static_cast<size_t>(worker) * out_block_floats;
+    size_t task = 0;
+    while (up_tasks.Pop(task)) chunk.RunUp(task, scratch);
+    barrier.Wait(num_workers);
+    while (down_tasks.Pop(task)) chunk.RunDown(task, scratch, out_block);
+  });
+}
+
+void MoeFfnFused(const Context& context, const MoeFfnRequest& request) {
+  const auto workers = static_cast<size_t>(context.num_threads());
+  const FusedShape shape(request, context.num_threads());
+  const int64_t chunk_tokens = ChunkTokens(context, request, shape);
+  const auto tokens = static_cast<size_t>(chunk_tokens);
+  const ScratchPool::Lease arena = context.scratch().Borrow();
+  const FusedMemory memory{
+      arena->Take<float>(tokens * static_cast<size_t>(request.plan->top_k) * shape.ffn_floats),
+      arena->Take<float>(workers * shape.worker_floats),
+      arena->Take<float>(workers * tokens * shape.column_floats)};
+  const int64_t rows_per_task = context.config().GetInt("expert_batch_size");
+  for (int64_t first = 0; first < request.plan->num_tokens; first += chunk_tokens) {
+    const int64_t count = std::min(chunk_tokens, request.plan->num_tokens - first);
+    const PlanChunk plan_chunk(*request.plan, first, count);
+    const FusedChunk chunk(request, shape, plan_chunk, rows_per_task, memory.activations);
+    RunChunk(context, shape, chunk, count, memory);
+  }
+}
+
+constexpr Implementation<MoeFfnRequest> kImplementations[] = {
+    {"fused",
+     [](const Context& context, const MoeFfnRequest&) { return DeclineIfReferenceForced(context); },
+     MoeFfnFused},
+    {"reference", TakesAll<MoeFfnRequest>, ref::MoeFfn},
+};
+
+}  // namespace
+
+void MoeFfn(const Context& context, ConstTensorView x, const RoutingPlan& plan,
+            const ExpertWeights& experts, const MoeFfnOptions& options, TensorView out) {
+  const MoeFfnRequest request{x, &plan, &experts, &options, out};
+  CheckRequest(request);
+  Dispatch<MoeFfnRequest>(context, kOp, kImplementations, request);
+}
+
+}  // namespace opst

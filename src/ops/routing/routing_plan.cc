@@ -1,0 +1,133 @@
+// Builds a RoutingPlan by counting sort; capacity is decided first, rows are laid out second.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "opst/routing_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace opst {
+namespace {
+
+constexpr std::string_view kOp = "routing_plan";
+constexpr int64_t kMaxRows = std::numeric_limits<int32_t>::max();
+// Article 1's memory advice: above this factor padding costs more than balance is worth.
+constexpr double kAdvisedCapacityFactor = 1.5;
+
+void CheckArguments(ConstTensorView ids, ConstTensorView weights, int64_t num_experts,
+                    const RoutingPlanOptions& options) {
+  OPST_CHECK_ARG(ids.rank() == 2 && ids.dtype() == DType::kI32 && ids.is_contiguous(), kOp,
+                 "expert_ids must be contiguous [T,k] i32", ids.ToString());
+  OPST_CHECK_ARG(
+      weights.dtype() == DType::kF32 && weights.shape() == ids.shape() && weights.is_contiguous(),
+      kOp, "expert_weights must be contiguous f32 of the ids' shape", weights.ToString(),
+      " for ids ", ids.ToString());
+  OPST_CHECK_ARG(num_experts > 0, kOp, "num_experts must be positive", num_experts);
+  OPST_CHECK_ARG(ids.shape().num_elements() < kMaxRows, kOp, "T·k must be below 2^31",
+                 ids.ToString());
+  OPST_CHECK_ARG(options.capacity_factor >= 0 && std::isfinite(options.capacity_factor), kOp,
+                 "capacity_factor must be finite and not negative", options.capacity_factor);
+  OPST_CHECK_ARG(options.min_capacity >= 0, kOp, "min_capacity must not be negative",
+                 options.min_capacity);
+  OPST_CHECK_ARG(!options.pads_to_capacity || options.capacity_factor > 0, kOp,
+                 "padding needs a capacity_factor above 0", options.capacity_factor);
+}
+
+// Copies ids and weights, checks every id, and leaves weight 0 where there is no row.
+void CopySlots(ConstTensorView ids, ConstTensorView weights, RoutingPlan& plan) {
+  const int64_t num_slots = plan.num_tokens * plan.top_k;
+  const int32_t* id = ids.as<int32_t>();
+  plan.expert_ids.assign(id, id + num_slots);
+  plan.expert_weights.assign(weights.as<float>(), weights.as<float>() + num_slots);
+  for (int64_t slot = 0; slot < num_slots; ++slot) {
+    const int32_t expert = id[slot];
+    if (expert >= 0 && expert < plan.num_experts) continue;
+    OPST_CHECK_ARG(
+        expert == -1, kOp,
+        Concat("expert ids must be -1 or 0..", plan.num_experts - 1, " (was the gate normalised?)"),
+        "invalid expert index ", expert, " at [", slot / plan.top_k, ",", slot % plan.top_k, "]");
+    plan.expert_weights[static_cast<size_t>(slot)] = 0;
+  }
+}
+
+int64_t Capacity(const RoutingPlan& plan, const RoutingPlanOptions& options) {
+  const double mean = static_cast<double>(plan.num_tokens) * static_cast<double>(plan.top_k) /
+                      static_cast<double>(plan.num_experts);
+  // Compared as doubles first: a huge factor must not overflow the integer.
+  const double wanted =
+      std::min(std::ceil(options.capacity_factor * mean), static_cast<double>(plan.num_tokens));
+  return std::min(plan.num_tokens, std::max(options.min_capacity, static_cast<int64_t>(wanted)));
+}
+
+// Empties the slots of full experts, visiting first choices of all tokens, then second ones, …
+void DropOverCapacity(int64_t capacity, RoutingPlan& plan) {
+  std::vector<int64_t> taken(static_cast<size_t>(plan.num_experts), 0);
+  for (int64_t choice = 0; choice < plan.top_k; ++choice) {
+    for (int64_t token = 0; token < plan.num_tokens; ++token) {
+      const auto slot = static_cast<size_t>(token * plan.top_k + choice);
+      const int32_t expert = plan.expert_ids[slot];
+      if (expert < 0) continue;
+      if (taken[static_cast<size_t>(expert)]++ < capacity) continue;
+      plan.expert_ids[slot] = -1;
+      plan.expert_weights[slot] = 0;
+      ++plan.num_dropped;
+    }
+  }
+}
+
+// Counts, offsets and both index maps. padded_rows: rows reserved per expert, 0 = as many as used.
+void LayOutRows(int64_t padded_rows, RoutingPlan& plan) {
+  const auto num_experts = static_cast<size_t>(plan.num_experts);
+  plan.expert_counts.assign(num_experts, 0);
+  for (const int32_t expert : plan.expert_ids) {
+    if (expert >= 0) ++plan.expert_counts[static_cast<size_t>(expert)];
+  }
+  plan.expert_offsets.assign(num_experts + 1, 0);
+  for (size_t expert = 0; expert < num_experts; ++expert) {
+    const int64_t rows = padded_rows > 0 ? padded_rows : plan.expert_counts[expert];
+    plan.expert_offsets[expert + 1] = plan.expert_offsets[expert] + rows;
+  }
+  std::vector<int64_t> next(plan.expert_offsets.begin(), plan.expert_offsets.end() - 1);
+  plan.row_to_slot.assign(static_cast<size_t>(plan.expert_offsets.back()), -1);
+  plan.slot_to_row.assign(plan.expert_ids.size(), -1);
+  for (size_t slot = 0; slot < plan.expert_ids.size(); ++slot) {
+    const int32_t expert = plan.expert_ids[slot];
+    if (expert < 0) continue;
+    const int64_t row = next[static_cast<size_t>(expert)]++;
+    plan.row_to_slot[static_cast<size_t>(row)] = static_cast<int32_t>(slot);
+    plan.slot_to_row[slot] = static_cast<int32_t>(row);
+  }
+}
+
+}  // namespace
+
+RoutingPlan BuildRoutingPlan(const Context& context, ConstTensorView expert_ids,
+                             ConstTensorView expert_weights, int64_t num_experts,
+                             const RoutingPlanOptions& options) {
+  CheckArguments(expert_ids, expert_weights, num_experts, options);
+  RoutingPlan plan;
+  plan.num_tokens = expert_ids.dim(0);
+  plan.top_k = expert_ids.dim(1);
+  plan.num_experts = num_experts;
+  CopySlots(expert_ids, expert_weights, plan);
+  int64_t padded_rows = 0;
+  if (options.capacity_factor > 0) {
+    if (options.capacity_factor > kAdvisedCapacityFactor) {
+      context.log().Write(LogLevel::kInfo, "[routing_plan] capacity_factor ",
+                          options.capacity_factor, " is above 1.5; buffers grow with it");
+    }
+    const int64_t capacity = Capacity(plan, options);
+    DropOverCapacity(capacity, plan);
+    if (options.pads_to_capacity) padded_rows = capacity;
+    OPST_CHECK_ARG(padded_rows == 0 || num_experts <= kMaxRows / padded_rows, kOp,
+                   "E·capacity must be below 2^31", num_experts, " experts of ", capacity);
+  }
+  LayOutRows(padded_rows, plan);
+  return plan;
+}
+
+}  // namespace opst
