@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Link libraries of the static rooms (also needed by consumers of an installed copy): opst_hwy, opst_pcre2, opst_utf8proc.
-# Header-only, seen by our sources alone: opst_highway (headers and target selection), opst_json, opst_cli11.
+# Header-only, seen by our sources alone: opst_highway (headers and target selection), opst_json, opst_cli11,
+# opst_xxhash.
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
@@ -21,6 +22,7 @@ endfunction()
 
 opst_header_only(opst_json nlohmann/json.hpp nlohmann-json3-dev)
 opst_header_only(opst_cli11 CLI/CLI.hpp libcli11-dev)
+opst_header_only(opst_xxhash xxhash.h libxxhash-dev)
 
 # Highway: the system's when it is new enough, else the sources that scripts/setup.sh unpacked.
 set(opst_highway_minimum 1.2.0)

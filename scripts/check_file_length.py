@@ -27,12 +27,12 @@ CONTAINER = re.compile(r"\b(namespace|class|struct|union|enum|extern)\b")
 
 
 def first_comment(text: str) -> str:
-    """The comment or docstring block a file begins with."""
+    """What a file begins with: a comment, or a docstring and the comment after it."""
     text = re.sub(r"\A#![^\n]*\n", "", text)
-    if text.startswith('"""'):
-        return text[3:].split('"""')[0]
-    block = re.match(r"(?:[ \t]*(?://|#)[^\n]*\n?)*", text)
-    return block.group(0) if block else ""
+    docstring = re.match(r'"""(.*?)"""\n*', text, re.DOTALL)
+    rest = text[docstring.end() :] if docstring else text
+    comment = re.match(r"(?:[ \t]*(?://|#)[^\n]*\n?)*", rest).group(0)
+    return docstring.group(1) + "\n" + comment if docstring else comment
 
 
 def drop_template_lists(text: str) -> str:

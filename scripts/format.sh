@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Formats C++ (clang-format 14) and Python (ruff) sources in place; with --check it only reports what differs.
+# Formats C++ (clang-format) and Python (ruff) sources in place; with --check it only reports what differs.
 # SPDX-FileCopyrightText: ops-transformer authors
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# One version everywhere: other versions of clang-format break lines differently.
-for tool in clang-format-14 .venv/bin/ruff; do
-  command -v "$tool" >/dev/null || {
+# The versions pinned in scripts/requirements.txt: others break lines differently.
+for tool in .venv/bin/clang-format .venv/bin/ruff; do
+  [ -x "$tool" ] >/dev/null || {
     echo "format: $tool is missing; scripts/setup.sh --tests installs it" >&2
     exit 1
   }
@@ -20,7 +20,7 @@ mapfile -t python < <(sources '*.py')
 if [ "${1:-}" = --check ]; then
   failed=0
   for file in "${cxx[@]}"; do
-    if ! clang-format-14 --dry-run --Werror "$file" 2>/dev/null; then
+    if ! .venv/bin/clang-format --dry-run --Werror "$file" 2>/dev/null; then
       echo "format: $file is not formatted (make format)"
       failed=1
     fi
@@ -33,6 +33,6 @@ if [ "${1:-}" = --check ]; then
   [ "$failed" = 1 ] || echo "format: ${#cxx[@]} C++ and ${#python[@]} Python files are formatted"
   exit "$failed"
 else
-  [ ${#cxx[@]} = 0 ] || clang-format-14 -i "${cxx[@]}"
+  [ ${#cxx[@]} = 0 ] || .venv/bin/clang-format -i "${cxx[@]}"
   [ ${#python[@]} = 0 ] || .venv/bin/ruff format --quiet "${python[@]}"
 fi

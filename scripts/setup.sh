@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #   scripts/setup.sh           compiler, build tools, C++ libraries: enough for `make demo`
-#   scripts/setup.sh --tests   also GoogleTest, clang-format and the Python packages of scripts/requirements.txt in .venv
+#   scripts/setup.sh --tests   also GoogleTest and the Python packages of scripts/requirements.txt in .venv
 #
 # OPST_SKIP_TORCH=1 leaves PyTorch out: outside machines with a CPU-only wheel it is a download of several GB.
 # Every step looks at what is there first, so a second call does nothing. System packages are only ever taken from
@@ -47,6 +47,8 @@ as_root() {
   fi
 }
 
+cmake_version() { cmake --version 2>/dev/null | sed -n 's/^cmake version //p' || true; }
+
 # version_at_least HAVE WANT
 version_at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
@@ -81,9 +83,7 @@ need_package() { has_package "$1" || missing+=("$1"); }
 install_packages() {
   missing=()
   if ! version_at_least "$(g++ -dumpfullversion 2>/dev/null || echo 0)" 12; then missing+=(g++); fi
-  if ! version_at_least "$(cmake --version 2>/dev/null | sed -n 's/^cmake version //p' || true)" 3.25; then
-    missing+=(cmake)
-  fi
+  if ! version_at_least "$(cmake_version)" 3.25; then missing+=(cmake); fi
   need_command make make
   need_command ninja-build ninja
   need_command ccache ccache
@@ -91,31 +91,25 @@ install_packages() {
   need_command pkg-config pkg-config
   need_command python3 python3
   local package
-  for package in libc6-dev ca-certificates nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev; do
+  for package in libc6-dev ca-certificates nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev \
+    libxxhash-dev; do
     need_package "$package"
   done
   if [ "$with_tests" = yes ]; then
     need_package libgtest-dev
     need_package libgmock-dev
-    need_command clang-format-14 clang-format-14
   fi
-  [ ${#missing[@]} = 0 ] || apt_install "${missing[@]}"
-  version_at_least "$(cmake --version 2>/dev/null | sed -n 's/^cmake version //p')" 3.25 ||
-    fail "cmake 3.25 or newer is needed; the first one on PATH is $(command -v cmake), $(cmake --version | head -n 1)"
+  [ ${#missing[@]} != 0 ] || return 0
+  apt_install "${missing[@]}"
+  version_at_least "$(cmake_version)" 3.25 ||
+    fail "cmake 3.25 or newer is needed; the first one on PATH is $(command -v cmake) $(cmake_version)"
 }
 
 # The version of Highway in a folder that holds hwy/, or 0.
 highway_version_in() {
-  local header="$1/hwy/base.h" number part
-  [ -f "$header" ] || header="$1/hwy/highway.h"
-  number=""
-  for part in MAJOR MINOR PATCH; do
-    number="$number.$(cat "$1/hwy/base.h" "$1/hwy/highway.h" 2>/dev/null |
-      sed -n "s/^#define HWY_$part \([0-9]*\).*/\1/p" | head -n 1)"
-  done
-  number=${number#.}
-  [ "$number" = ".." ] && number=0
-  printf '%s' "$number"
+  [ -f "$1/hwy/base.h" ] || { echo 0 && return; }
+  # Releases before 1.2 define these in highway.h: they count as 0, and are too old anyway.
+  sed -n 's/^#define HWY_\(MAJOR\|MINOR\|PATCH\) \([0-9]*\).*/\2/p' "$1/hwy/base.h" | paste -sd .
 }
 
 install_highway() {
@@ -213,7 +207,7 @@ done
 
 [ -f /etc/debian_version ] && command -v apt-get >/dev/null ||
   fail "this script knows Debian only; elsewhere install: g++ >= 12, cmake >= 3.25, ninja, Highway >= $highway_version," \
-    "nlohmann-json, CLI11, pcre2, utf8proc (and GoogleTest for the tests), then use cmake directly"
+    "nlohmann-json, CLI11, pcre2, utf8proc, xxhash (and GoogleTest for the tests), then use cmake directly"
 mkdir -p "$deps"
 : >"$log"
 install_packages

@@ -1,9 +1,10 @@
-# Makes the tiny random checkpoints and golden outputs of tests/data/tiny with transformers itself; tests only read them.
+# Makes the checkpoints of tests/data/tiny and their golden outputs; tests only read them.
 # SPDX-FileCopyrightText: ops-transformer authors
 # SPDX-License-Identifier: Apache-2.0
-"""Usage: python tests/make_tiny_checkpoints.py [NAME...]   (needs the packages of scripts/requirements.txt)
+"""Usage: python tests/make_tiny_checkpoints.py [NAME...]
 
-Rewrites the named checkpoints, by default all. A seed is taken only if neither a greedy token nor an expert choice
+Rewrites the named checkpoints, by default all, with transformers itself (the packages of
+scripts/requirements.txt). A seed is taken only if neither a greedy token nor an expert choice
 hangs on rounding, so that a correct implementation has to reproduce both exactly.
 """
 
@@ -26,148 +27,82 @@ MIN_ROUTER_MARGIN = 2e-3  # k-th minus (k+1)-th router logit, for every token an
 MIN_DISTINCT = 28  # different tokens among the greedy ones
 MAX_RUN = 5  # equal greedy tokens in a row
 
-# Numbers are odd on purpose: no dimension is a multiple of a vector length unless another checkpoint has it odd.
+
+def config_of(family, vocab, hidden, layers, heads, kv_heads, experts, top_k, theta, **more):
+    """`experts` is set through the name that the family's class has for it."""
+    name = "num_local_experts" if family is MixtralConfig else "num_experts"
+    return family(
+        vocab_size=vocab,
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        num_experts_per_tok=top_k,
+        rope_parameters={"rope_type": "default", "rope_theta": theta},
+        max_position_embeddings=512,
+        **{name: experts, "bos_token_id": 1, "eos_token_id": 2, **more},
+    )
+
+
+# fmt: off
+# Arguments of make(). Sizes are odd on purpose: no vector length divides them all.
 CHECKPOINTS = {
     "mixtral": dict(
-        config=MixtralConfig(
-            vocab_size=163,
-            hidden_size=48,
-            intermediate_size=40,
-            num_hidden_layers=2,
-            num_attention_heads=6,
-            num_key_value_heads=2,
-            head_dim=10,
-            num_local_experts=5,
-            num_experts_per_tok=2,
-            rms_norm_eps=1e-5,
-            max_position_embeddings=512,
-            rope_parameters={"rope_type": "default", "rope_theta": 5000.0},
+        config=config_of(
+            MixtralConfig, 163, 48, 2, 6, 2, 5, 2, 5000.0, intermediate_size=40, head_dim=10,
         ),
         fused_copy="mixtral-fused",
     ),
     "mixtral-sharded": dict(
-        config=MixtralConfig(
-            vocab_size=150,
-            hidden_size=36,
-            intermediate_size=44,
-            num_hidden_layers=3,
-            num_attention_heads=3,
-            num_key_value_heads=1,
-            head_dim=12,
-            num_local_experts=7,
-            num_experts_per_tok=3,
-            rms_norm_eps=1e-6,
-            max_position_embeddings=512,
-            tie_word_embeddings=True,
-            rope_parameters={"rope_type": "default", "rope_theta": 700.0},
+        config=config_of(
+            MixtralConfig, 150, 36, 3, 3, 1, 7, 3, 700.0, intermediate_size=44, head_dim=12,
+            rms_norm_eps=1e-6, tie_word_embeddings=True,
         ),
         max_shard_size="120KB",
         published_config=True,
     ),
     "olmoe": dict(
-        config=OlmoeConfig(
-            vocab_size=160,
-            hidden_size=40,
-            intermediate_size=29,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=4,
-            num_experts=8,
-            num_experts_per_tok=3,
+        config=config_of(
+            OlmoeConfig, 160, 40, 2, 4, 4, 8, 3, 20000.0, intermediate_size=29, bos_token_id=None,
             norm_topk_prob=False,
-            eos_token_id=2,
-            max_position_embeddings=512,
-            rope_parameters={"rope_type": "default", "rope_theta": 20000.0},
         ),
         published_config=True,
     ),
     "olmoe-clip": dict(
-        config=OlmoeConfig(
-            vocab_size=157,
-            hidden_size=48,
-            intermediate_size=27,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            num_experts=6,
-            num_experts_per_tok=2,
-            norm_topk_prob=True,
-            clip_qkv=1.25,
-            eos_token_id=2,
-            max_position_embeddings=512,
-            tie_word_embeddings=True,
-            rope_parameters={"rope_type": "default", "rope_theta": 3000.0},
+        config=config_of(
+            OlmoeConfig, 157, 48, 2, 4, 2, 6, 2, 3000.0, intermediate_size=27, bos_token_id=None,
+            norm_topk_prob=True, clip_qkv=1.25, tie_word_embeddings=True,
         ),
     ),
     "qwen3-moe": dict(
-        config=Qwen3MoeConfig(
-            vocab_size=160,
-            hidden_size=44,
-            intermediate_size=58,
-            moe_intermediate_size=35,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            head_dim=14,
-            num_experts=5,
-            num_experts_per_tok=2,
-            norm_topk_prob=True,
-            mlp_only_layers=[0],
-            bos_token_id=1,
-            eos_token_id=2,
-            max_position_embeddings=512,
-            rope_parameters={"rope_type": "default", "rope_theta": 100000.0},
+        config=config_of(
+            Qwen3MoeConfig, 160, 44, 3, 4, 2, 5, 2, 100000.0, intermediate_size=58, head_dim=14,
+            moe_intermediate_size=35, norm_topk_prob=True, mlp_only_layers=[0],
         ),
         published_config=True,
         fused_copy="qwen3-moe-fused",
     ),
     "qwen3-moe-step": dict(
-        config=Qwen3MoeConfig(
-            vocab_size=161,
-            hidden_size=40,
-            intermediate_size=52,
-            moe_intermediate_size=33,
-            num_hidden_layers=4,
-            num_attention_heads=6,
-            num_key_value_heads=3,
-            head_dim=14,
-            num_experts=5,
-            num_experts_per_tok=3,
-            norm_topk_prob=False,
-            decoder_sparse_step=2,
-            tie_word_embeddings=True,
-            bos_token_id=1,
-            eos_token_id=[2, 3],
-            max_position_embeddings=512,
-            rope_parameters={"rope_type": "default", "rope_theta": 2500.0},
+        config=config_of(
+            Qwen3MoeConfig, 161, 40, 4, 6, 3, 5, 3, 2500.0, intermediate_size=52, head_dim=14,
+            moe_intermediate_size=33, norm_topk_prob=False, decoder_sparse_step=2,
+            tie_word_embeddings=True, eos_token_id=[2, 3],
         ),
     ),
     "qwen3-moe-bf16": dict(
-        config=Qwen3MoeConfig(
-            vocab_size=160,
-            hidden_size=48,
-            intermediate_size=64,
-            moe_intermediate_size=40,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=1,
-            head_dim=16,
-            num_experts=8,
-            num_experts_per_tok=2,
-            norm_topk_prob=True,
-            bos_token_id=1,
-            eos_token_id=2,
-            max_position_embeddings=512,
-            rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
+        config=config_of(
+            Qwen3MoeConfig, 160, 48, 2, 4, 1, 8, 2, 1000000.0, intermediate_size=64, head_dim=16,
+            moe_intermediate_size=40, norm_topk_prob=True,
         ),
         dtype=torch.bfloat16,
         published_config=True,
     ),
 }
+# fmt: on
 
 
 def random_model(config, dtype, generator):
-    """A model whose logits and router are far from flat, with norm weights that matter, rounded to `dtype`."""
+    """A model with logits, router and norms that are far from flat, rounded to `dtype`."""
     model = transformers.AutoModelForCausalLM.from_config(
         config, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager"
     )
@@ -206,7 +141,7 @@ class RouterWatch:
 
 @torch.no_grad()
 def golden_outputs(model, prompt):
-    """The tensors of golden.safetensors and the smallest relative distance of the best two logits."""
+    """The tensors of golden.safetensors, and the smallest relative lead of a greedy token."""
     cache = transformers.DynamicCache(config=model.config)
     whole = model(prompt, output_hidden_states=True, cache=cache, use_cache=True)
     logits = whole.logits[0]
@@ -242,7 +177,7 @@ def is_usable(config, tensors, margin, router_margin):
 
 
 def write_published_config(folder):
-    """Rewrites config.json with the keys of the families' published checkpoints, which transformers 5 renamed."""
+    """Gives config.json the keys of published checkpoints, which transformers 5 renamed."""
     path = folder / "config.json"
     config = json.loads(path.read_text())
     rope = config.pop("rope_parameters")
@@ -255,7 +190,7 @@ def write_published_config(folder):
 
 
 def write_fused_copy(source, target):
-    """The same weights as one [E,2F,H] and one [E,H,F] tensor per layer, under the names transformers 5 has in memory."""
+    """The same weights as [E,2F,H] and [E,H,F] per layer, named as in transformers 5's memory."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for name in ("config.json", "generation_config.json", "golden.safetensors"):
@@ -330,7 +265,8 @@ def make(
     greedy, logits = tensors["greedy"].tolist(), tensors["logits"]
     print(
         f"{name}: seed {seed}, logit margin {margin:.1e}, router margin {watch.margin:.1e}, "
-        f"{len(set(greedy))} distinct tokens, max |logit| {logits.abs().max():.2f}, std {logits.std():.2f}"
+        f"{len(set(greedy))} distinct tokens, max |logit| {logits.abs().max():.2f}, "
+        f"std {logits.std():.2f}"
     )
     print("   ", greedy)
 

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "opst/error.h"
+
 namespace opst {
 
 class ScratchPool;

@@ -66,7 +66,8 @@ constexpr auto kTable = std::to_array<ConfigRow>({
      .environment = "OPST_FORCE_FP32",
      .type = ConfigType::kBool,
      .default_value = "off",
-     .help = "computes everything in f32, whatever the weights' type",
+     .help = "computes everything in f32, whatever the weights' type; so far every implementation "
+             "does so anyway",
      .environment_alias = "NPU_FORCE_FP32"},
     {.key = "huge_pages",
      .environment = "OPST_HUGE_PAGES",

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "text/json_document.h"
 #include "text/json_fields.h"
-#include "text/quote.h"
+#include "io/quote.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -81,7 +81,7 @@ AddedTokens AddedTokens::Read(const nlohmann::json* value, std::string_view file
     token.matched = token.normalized ? normalizer.Run(token.content) : token.content;
     OPST_CHECK_IO(!token.matched.empty() && token.matched.size() <= kMaxContentBytes, file,
                   "an added token must have 1 to 1024 bytes when normalised", token.matched.size(),
-                  " for ", Quoted(token.content));
+                  " for ", Quote(token.content));
     total_bytes += token.matched.size();
     OPST_CHECK_IO(total_bytes <= kMaxTotalBytes, file,
                   Concat("added_tokens must have at most ", kMaxTotalBytes, " bytes"), "more");
@@ -97,12 +97,12 @@ void AddedTokens::CheckId(const AddedToken& token, const Vocabulary& vocabulary,
   const std::optional<int32_t> in_vocabulary = vocabulary.IdOf(token.content);
   const int32_t expected = in_vocabulary ? *in_vocabulary : next_id++;
   OPST_CHECK_IO(token.id == expected, file_,
-                Concat("added token ", Quoted(token.content), " must have id ", expected,
+                Concat("added token ", Quote(token.content), " must have id ", expected,
                        in_vocabulary ? ", its id in model.vocab" : ", the next free one"),
                 token.id);
   OPST_CHECK_IO(
       in_vocabulary || !vocabulary.TokenOf(token.id), file_,
-      Concat("added token ", Quoted(token.content), " must not take an id of model.vocab"),
+      Concat("added token ", Quote(token.content), " must not take an id of model.vocab"),
       token.id);
 }
 
@@ -116,7 +116,7 @@ void AddedTokens::BuildTrees() {
   for (size_t i = 0; i < tokens_.size(); ++i) {
     const AddedToken& token = tokens_[i];
     OPST_CHECK_IO((token.normalized ? normalized_ : as_given_).Insert(token.matched, i), file_,
-                  "added_tokens must not hold a token twice", Quoted(token.content));
+                  "added_tokens must not hold a token twice", Quote(token.content));
     OPST_CHECK_IO(i == 0 || tokens_[i - 1].id != token.id, file_,
                   "added_tokens must not hold an id twice", token.id);
   }

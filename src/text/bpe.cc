@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "text/json_fields.h"
-#include "text/quote.h"
+#include "io/quote.h"
 #include "text/utf8.h"
 
 namespace opst::text {
@@ -77,7 +77,7 @@ void BpeModel::ReadMerges(const JsonDocument& document) {
     OPST_CHECK_IO(
         id.has_value(), file_,
         Concat("model.merges[", rank, "] must join tokens of the vocabulary to one of it"),
-        Quoted(token));
+        Quote(token));
     return *id;
   };
   std::vector<std::pair<int32_t, Merge>> merges;  // with the left id
@@ -124,7 +124,7 @@ int32_t BpeModel::UnknownId(std::string_view character) const {
   const std::optional<int32_t> id = vocabulary_.IdOf(*unknown_token_);
   OPST_CHECK_IO(id.has_value(), file_,
                 "model.unk_token must be in the vocabulary to encode a character that is not",
-                Quoted(*unknown_token_), " for ", Quoted(character));
+                Quote(*unknown_token_), " for ", Quote(character));
   return *id;
 }
 

@@ -1,13 +1,12 @@
-// A SAX handler: vocabulary and merges go straight into vectors, the small rest into a tree, so
-// that memory stays within a small multiple of the file's size.
+// An event reader: vocabulary and merges go straight into vectors, the small rest into a tree, so that
+// memory stays within a small multiple of the file's size.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "text/json_document.h"
 
-#include <utility>
-
 #include "base/check.h"
-#include "text/quote.h"
+#include "io/json_events.h"
+#include "io/quote.h"
 
 namespace opst::text {
 namespace {
@@ -15,122 +14,116 @@ namespace {
 using Json = nlohmann::json;
 
 // Where the reader stands. The large tables are only special directly under the top-level "model".
-enum class Place { kTree, kVocab, kMerges, kMergePair };
+enum class Table { kNone, kVocab, kMerges, kMergePair };
 
-class Handler final : public nlohmann::json_sax<Json> {
+class Reader final : public JsonEvents {
  public:
-  Handler(std::string_view file, const JsonLimits& limits) : file_(file), limits_(limits) {}
+  Reader(std::string_view file, const JsonLimits& limits)
+      : JsonEvents(std::string(file)), limits_(limits) {}
 
   JsonDocument Take() { return std::move(document_); }
 
   bool null() override { return Scalar(nullptr, "null"); }
   bool boolean(bool value) override { return Scalar(value, value ? "true" : "false"); }
-  bool number_float(double value, const std::string& text) override { return Scalar(value, text); }
-  bool number_integer(int64_t value) override { return Scalar(value, Concat(value)); }
-  bool number_unsigned(uint64_t value) override {
-    if (place_ != Place::kVocab) return Scalar(value, Concat(value));
-    OPST_CHECK_IO(value < limits_.max_entries, file_,
-                  Concat("model.vocab ids must be below ", limits_.max_entries), value, " for ",
-                  Quoted(key_));
-    document_.vocab.emplace_back(std::move(key_), static_cast<int32_t>(value));
-    return true;
+  bool number_float(number_float_t value, const string_t& text) override {
+    return Scalar(value, text);
   }
-  bool string(std::string& value) override;
-  bool binary(Json::binary_t&) override { return false; }  // not part of the text format
-
+  bool number_integer(number_integer_t value) override { return Scalar(value, Concat(value)); }
+  bool number_unsigned(number_unsigned_t value) override;
+  bool string(string_t& value) override;
   bool start_object(size_t) override;
-  bool key(std::string& name) override;
-  bool end_object() override {
-    if (place_ == Place::kVocab) {
-      place_ = Place::kTree;
-    } else {
-      open_.pop_back();
-    }
-    return true;
-  }
+  bool key(string_t& name) override;
+  bool end_object() override;
   bool start_array(size_t) override;
   bool end_array() override;
 
-  bool parse_error(size_t position, const std::string&, const Json::exception& error) override {
-    // The library's text starts with its own name and number in brackets.
-    std::string_view reason = error.what();
-    const size_t bracket = reason.find("] ");
-    if (bracket != std::string_view::npos) reason.remove_prefix(bracket + 2);
-    ThrowIo(file_, "must be valid JSON", Concat(Quoted(reason), " at byte ", position));
-  }
-
  private:
-  bool IsTable(std::string_view name) const {
-    return open_.size() == 2 && in_model_ && key_ == name;
-  }
+  std::string Place() const override;
 
-  void CheckToken(std::string_view field, std::string_view token) const {
-    OPST_CHECK_IO(token.size() <= limits_.max_token_bytes, file_,
-                  Concat(field, " must have tokens of at most ", limits_.max_token_bytes, " bytes"),
-                  token.size(), " in ", Quoted(token));
+  bool Opens(std::string_view table) const {
+    return table_ == Table::kNone && open_.size() == 2 && in_model_ && key_ == table;
   }
-
-  void CheckRoomForMerge() const {
-    OPST_CHECK_IO(document_.merges.size() < limits_.max_entries, file_,
-                  Concat("model.merges must have at most ", limits_.max_entries, " entries"),
-                  "more");
+  void CheckToken(std::string_view token) const {
+    if (token.size() > limits_.max_token_bytes) {
+      Fail(Concat("a token must have at most ", limits_.max_token_bytes, " bytes"), Quote(token));
+    }
   }
-
+  void AddMerge(std::string left, std::string right);
   Json& Put(Json&& value);
-  void Open(Json&& container);
+  bool Open(Json&& container);
   bool Scalar(Json value, std::string_view text);
 
-  std::string_view file_;
   JsonLimits limits_;
   JsonDocument document_;
-  std::vector<Json*> open_;  // containers of the tree around the next value, outermost first
-  std::string key_;
+  std::vector<Json*> open_;        // containers of the tree around the next value, outermost first
+  std::vector<std::string> path_;  // their keys
+  std::string key_;                // of the next value; the last one seen inside an array
   size_t num_values_ = 0;
   bool in_model_ = false;
-  Place place_ = Place::kTree;
+  Table table_ = Table::kNone;
   size_t pair_size_ = 0;  // parts of the merge being read
 };
 
-Json& Handler::Put(Json&& value) {
-  ++num_values_;
-  OPST_CHECK_IO(num_values_ <= limits_.max_values, file_,
-                Concat("must have at most ", limits_.max_values, " values besides the vocabulary"),
-                "more");
+std::string Reader::Place() const {
+  if (table_ == Table::kVocab) return Concat("model.vocab, token ", Quote(key_));
+  if (table_ != Table::kNone) return Concat("model.merges, entry ", document_.merges.size());
+  std::string place;
+  for (const std::string& part : path_) place += part + ".";
+  return place.empty() && key_.empty() ? "the beginning" : Quote(place + key_);
+}
+
+void Reader::AddMerge(std::string left, std::string right) {
+  if (document_.merges.size() == limits_.max_entries) {
+    Fail(Concat("there must be at most ", limits_.max_entries, " merges"), "one more");
+  }
+  document_.merges.emplace_back(std::move(left), std::move(right));
+}
+
+Json& Reader::Put(Json&& value) {
+  if (++num_values_ > limits_.max_values) {
+    Fail(Concat("there must be at most ", limits_.max_values, " values besides the vocabulary"),
+         "one more");
+  }
   if (open_.empty()) return document_.root = std::move(value);
   Json& parent = *open_.back();
-  if (parent.is_array()) {
-    parent.push_back(std::move(value));
-    return parent.back();
-  }
+  if (parent.is_array()) return parent.emplace_back(std::move(value));
   return parent[key_] = std::move(value);
 }
 
-void Handler::Open(Json&& container) {
-  OPST_CHECK_IO(open_.size() < limits_.max_depth, file_,
-                Concat("must not be nested deeper than ", limits_.max_depth), "more");
+bool Reader::Open(Json&& container) {
+  if (open_.size() == limits_.max_depth) {
+    Fail(Concat("values must not be nested deeper than ", limits_.max_depth), "one level more");
+  }
   if (open_.size() == 1) in_model_ = open_[0]->is_object() && key_ == "model";
-  open_.push_back(&Put(std::move(container)));
+  Json* const opened = &Put(std::move(container));
+  if (!open_.empty()) path_.push_back(key_);
+  open_.push_back(opened);
+  return true;
 }
 
-bool Handler::Scalar(Json value, std::string_view text) {
-  OPST_CHECK_IO(place_ != Place::kVocab, file_,
-                Concat("model.vocab ids must be integers from 0 to ", limits_.max_entries - 1),
-                text, " for ", Quoted(key_));
-  OPST_CHECK_IO(place_ == Place::kTree, file_,
-                "model.merges must hold strings \"a b\" or pairs of strings", text, " as entry ",
-                document_.merges.size());
+bool Reader::Scalar(Json value, std::string_view text) {
+  if (table_ == Table::kVocab) {
+    Fail(Concat("ids must be integers from 0 to ", limits_.max_entries - 1), text);
+  }
+  if (table_ != Table::kNone) {
+    Fail("merges must be strings with one space in them or pairs of strings", text);
+  }
   Put(std::move(value));
   return true;
 }
 
-bool Handler::string(std::string& value) {
-  if (place_ == Place::kTree || place_ == Place::kVocab) {
-    return place_ == Place::kTree ? Scalar(std::move(value), "") : Scalar(nullptr, Quoted(value));
-  }
-  CheckToken("model.merges", value);
-  if (place_ == Place::kMergePair) {
-    OPST_CHECK_IO(pair_size_ < 2, file_, "model.merges must hold pairs of two strings",
-                  "more in entry ", document_.merges.size() - 1);
+bool Reader::number_unsigned(number_unsigned_t value) {
+  if (table_ != Table::kVocab || value >= limits_.max_entries) return Scalar(value, Concat(value));
+  document_.vocab.emplace_back(std::move(key_), static_cast<int32_t>(value));
+  return true;
+}
+
+bool Reader::string(string_t& value) {
+  if (table_ == Table::kNone) return Scalar(std::move(value), "");
+  if (table_ == Table::kVocab) return Scalar(nullptr, Quote(value));
+  CheckToken(value);
+  if (table_ == Table::kMergePair) {
+    if (pair_size_ == 2) Scalar(nullptr, "more than a pair");
     auto& [left, right] = document_.merges.back();
     (pair_size_++ == 0 ? left : right) = std::move(value);
     return true;
@@ -138,69 +131,66 @@ bool Handler::string(std::string& value) {
   // Files made from merges.txt may begin with its version line.
   if (value.rfind("#version", 0) == 0) return true;
   const size_t space = value.find(' ');
-  OPST_CHECK_IO(space != std::string::npos && value.find(' ', space + 1) == std::string::npos,
-                file_, "model.merges must hold strings with one space, or pairs", Quoted(value),
-                " as entry ", document_.merges.size());
-  CheckRoomForMerge();
-  document_.merges.emplace_back(value.substr(0, space), value.substr(space + 1));
+  const bool one = space != std::string::npos && value.find(' ', space + 1) == std::string::npos;
+  if (!one) Scalar(nullptr, Quote(value));
+  AddMerge(value.substr(0, space), value.substr(space + 1));
   return true;
 }
 
-bool Handler::start_object(size_t) {
-  if (place_ == Place::kVocab || place_ == Place::kMerges || place_ == Place::kMergePair) {
-    return Scalar(nullptr, "an object");
-  }
-  if (IsTable("vocab")) {
-    Put(nullptr);
-    place_ = Place::kVocab;
-  } else {
-    Open(Json::object());
-  }
+bool Reader::start_object(size_t) {
+  if (table_ != Table::kNone) return Scalar(nullptr, "an object");
+  if (!Opens("vocab")) return Open(Json::object());
+  Put(nullptr);
+  table_ = Table::kVocab;
   return true;
 }
 
-bool Handler::key(std::string& name) {
-  if (place_ == Place::kVocab) {
-    CheckToken("model.vocab", name);
-    OPST_CHECK_IO(document_.vocab.size() < limits_.max_entries, file_,
-                  Concat("model.vocab must have at most ", limits_.max_entries, " tokens"), "more");
-  } else {
-    OPST_CHECK_IO(!open_.back()->contains(name), file_, "must not name a key of an object twice",
-                  Quoted(name));
+bool Reader::key(string_t& name) {
+  if (table_ == Table::kVocab) {
+    CheckToken(name);
+    if (document_.vocab.size() == limits_.max_entries) {
+      Fail(Concat("there must be at most ", limits_.max_entries, " tokens"), "one more");
+    }
+  } else if (open_.back()->contains(name)) {
+    Fail("an object must not have a key twice", Quote(name));
   }
   key_ = std::move(name);
   return true;
 }
 
-bool Handler::start_array(size_t) {
-  if (place_ == Place::kMerges) {
-    place_ = Place::kMergePair;
-    pair_size_ = 0;
-    CheckRoomForMerge();
-    document_.merges.emplace_back();
-  } else if (place_ != Place::kTree) {
-    Scalar(nullptr, "an array");
-  } else if (IsTable("merges")) {
-    Put(nullptr);
-    place_ = Place::kMerges;
+bool Reader::end_object() {
+  if (table_ == Table::kVocab) {
+    table_ = Table::kNone;
   } else {
-    Open(Json::array());
+    open_.pop_back();
+    if (!path_.empty()) path_.pop_back();
   }
   return true;
 }
 
-bool Handler::end_array() {
-  switch (place_) {
-    case Place::kMergePair:
-      OPST_CHECK_IO(pair_size_ == 2, file_, "model.merges must hold pairs of two strings",
-                    pair_size_, " in entry ", document_.merges.size() - 1);
-      place_ = Place::kMerges;
-      break;
-    case Place::kMerges:
-      place_ = Place::kTree;
-      break;
-    default:
-      open_.pop_back();
+bool Reader::start_array(size_t) {
+  if (table_ == Table::kMerges) {
+    AddMerge("", "");
+    table_ = Table::kMergePair;
+    pair_size_ = 0;
+    return true;
+  }
+  if (table_ != Table::kNone) return Scalar(nullptr, "an array");
+  if (!Opens("merges")) return Open(Json::array());
+  Put(nullptr);
+  table_ = Table::kMerges;
+  return true;
+}
+
+bool Reader::end_array() {
+  if (table_ == Table::kMergePair) {
+    if (pair_size_ != 2) Scalar(nullptr, Concat("an array of ", pair_size_));
+    table_ = Table::kMerges;
+  } else if (table_ == Table::kMerges) {
+    table_ = Table::kNone;
+  } else {
+    open_.pop_back();
+    if (!path_.empty()) path_.pop_back();
   }
   return true;
 }
@@ -211,9 +201,9 @@ JsonDocument ReadJsonDocument(std::string_view json, std::string_view file,
                               const JsonLimits& limits) {
   OPST_CHECK_IO(json.size() <= limits.max_bytes, file,
                 Concat("must have at most ", limits.max_bytes, " bytes"), json.size());
-  Handler handler(file, limits);
-  Json::sax_parse(json.begin(), json.end(), &handler);
-  return handler.Take();
+  Reader reader(file, limits);
+  ParseJsonEvents(json, reader, std::string(file));
+  return reader.Take();
 }
 
 }  // namespace opst::text

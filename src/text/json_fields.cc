@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "text/quote.h"
+#include "io/quote.h"
 
 namespace opst::text {
 namespace {
@@ -22,7 +22,7 @@ std::string Describe(const Json& value) {
     case Json::value_t::array:
       return Concat("an array of ", value.size());
     case Json::value_t::string:
-      return Quoted(value.get_ref<const std::string&>());
+      return Quote(value.get_ref<const std::string&>());
     default:
       return value.dump();
   }
@@ -100,7 +100,7 @@ void Fields::RefuseOthers() const {
     OPST_CHECK_IO(known, file_,
                   Concat(path_.empty() ? "the file" : path_,
                          " must have no field of another name than known"),
-                  Quoted(key));
+                  Quote(key));
   }
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "text/json_document.h"
-#include "text/quote.h"
+#include "io/quote.h"
 
 namespace opst::text {
 namespace {

@@ -12,7 +12,7 @@
 #include <new>
 
 #include "base/check.h"
-#include "text/quote.h"
+#include "io/quote.h"
 #include "text/utf8.h"
 
 namespace opst::text {
@@ -85,7 +85,7 @@ Regex::Regex(const RegexSource& source) : code_(std::make_unique<Code>()) {
                                   context.get()));
   OPST_CHECK_IO(code_->code != nullptr, source.file,
                 Concat(source.field, " must be a regular expression that PCRE2 accepts"),
-                Quoted(source.pattern), " and its answer \"", MessageOf(error), "\"");
+                Quote(source.pattern), " and its answer \"", MessageOf(error), "\"");
   // Without just-in-time compilation the interpreter gives the same matches.
   pcre2_jit_compile(code_->code.get(), PCRE2_JIT_COMPLETE);
 }
@@ -148,7 +148,7 @@ std::optional<TextSpan> Regex::Matcher::Search(size_t from) {
   OPST_CHECK_IO(
       result > 0, regex_.code_->file,
       Concat(regex_.code_->field, " must be able to search a text of ", subject_.size(), " bytes"),
-      Quoted(regex_.code_->pattern), ", which gave up: \"", MessageOf(result), "\"");
+      Quote(regex_.code_->pattern), ", which gave up: \"", MessageOf(result), "\"");
   const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(state_->data.get());
   return TextSpan{ends[0], ends[1]};
 }

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "text/quote.h"
+#include "io/quote.h"
 #include "text/utf8.h"
 
 namespace opst::text {
@@ -22,7 +22,7 @@ bool IsAsciiLetterOrDigit(char32_t c) {
 
 void RegexScanner::Refuse(std::string_view construct) const {
   ThrowIo(source_.file, Concat(source_.field, " must not use ", construct),
-          Quoted(source_.pattern));
+          Quote(source_.pattern));
 }
 
 bool RegexScanner::Accept(std::string_view token) {
@@ -85,7 +85,7 @@ RegexSet RegexScanner::Property(bool negated) {
     name.remove_prefix(1);
   }
   const std::optional<std::string> items = properties_.Find(name);
-  if (!items) Refuse(Concat("the property ", Quoted(name)));
+  if (!items) Refuse(Concat("the property ", Quote(name)));
   if (negated) return {"", Concat("[^", *items, "]")};
   return {*items, Concat("[", *items, "]")};
 }

@@ -129,7 +129,10 @@ bool IsWordCharacter(char32_t character) {
          character == kZeroWidthJoiner;
 }
 
-bool IsNumeric(char32_t character) { return CategoryOf(character)[0] == 'N'; }
+bool IsNumeric(char32_t character) {
+  return utf8proc_category_string(static_cast<utf8proc_int32_t>(character))[0] == 'N' ||
+         FindRange(NumericSinceUnicode14(), character) != nullptr;
+}
 
 std::string Normalize(std::string_view text, NormalForm form) {
   // Below U+0080 every text is in every form.

@@ -22,6 +22,9 @@ struct NamedRange {
 std::span<const NamedRange> CategoriesSinceUnicode14();
 std::span<const NamedRange> ScriptsSinceUnicode14();
 
+// Numbers of all kinds assigned after Unicode 14, at the latest in 17; ascending.
+std::span<const CodePointRange> NumericSinceUnicode14();
+
 // What Unicode 9 does not know and later versions decompose, compose or reorder; ascending.
 std::span<const CodePointRange> TooYoungForNormalForms();
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "text/quote.h"
+#include "io/quote.h"
 #include "text/utf8.h"
 
 namespace opst::text {
@@ -33,7 +33,7 @@ Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int32_t>>& token
   for (const auto& [token, id] : tokens) {
     Span& span = spans_[static_cast<size_t>(id)];
     OPST_CHECK_IO(!span.used, file, "model.vocab must give each id to one token",
-                  Quoted(View(span)), " and ", Quoted(token), " for id ", id);
+                  Quote(View(span)), " and ", Quote(token), " for id ", id);
     span = {arena_.size(), token.size(), true};
     arena_ += token;
     sorted_.push_back({HeadOf(token), id});
@@ -45,7 +45,7 @@ Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int32_t>>& token
       sorted_.begin(), sorted_.end(),
       [this](const Entry& a, const Entry& b) { return a.head == b.head && View(a) == View(b); });
   OPST_CHECK_IO(twice == sorted_.end(), file, "model.vocab must not hold a token twice",
-                Quoted(View(*twice)), " with ids ", twice->id, " and ", (twice + 1)->id);
+                Quote(View(*twice)), " with ids ", twice->id, " and ", (twice + 1)->id);
   for (const auto& [token, id] : tokens) {
     if (token.empty()) continue;
     size_t length = 0;

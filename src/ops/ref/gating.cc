@@ -21,7 +21,8 @@ std::vector<float> Scores(const std::vector<float>& logits, ScoreFunction functi
   float sum = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
     if (function == ScoreFunction::kSigmoid) {
-      scores[i] = 1.0f / (1.0f + std::exp(-logits[i]));
+      // In double, since e^-x overflows f32 where the score is still representable.
+      scores[i] = static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logits[i]))));
     } else if (max == kInfinity) {
       scores[i] = logits[i] == kInfinity ? 1.0f : 0.0f;
     } else {

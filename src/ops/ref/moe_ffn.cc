@@ -12,16 +12,19 @@
 namespace opst::ref {
 namespace {
 
-float Activate(Activation activation, float x) {
+// In double, so that the formulas may stand as they are written: at negative x, GELU is a small
+// difference of large numbers.
+float Activate(Activation activation, double x) {
   switch (activation) {
     case Activation::kSilu:
-      return x / (1.0f + std::exp(-x));
+      return static_cast<float>(x / (1 + std::exp(-x)));
     case Activation::kGeluTanh:
-      return 0.5f * x * (1.0f + std::tanh(0.7978845608028654f * (x + 0.044715f * x * x * x)));
+      return static_cast<float>(x / 2 *
+                                (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))));
     case Activation::kRelu:
-      return x > 0 ? x : 0;
+      return static_cast<float>(x < 0 ? 0 : x);  // keeps NaN
   }
-  return x;
+  return static_cast<float>(x);
 }
 
 float Dot(const PackedWeights& weights, int64_t expert, int64_t row, const std::vector<float>& x) {

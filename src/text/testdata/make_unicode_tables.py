@@ -4,6 +4,8 @@ Regular expressions: the `tokenizers` package asks Oniguruma, which knows Unicod
 knows 14. So the code points that Oniguruma assigns beyond Unicode 14 are listed with category and,
 for the scripts that a pattern may name, script. Needs a Python whose own tables are Unicode 14.
 
+Digits: Rust's own table, Unicode 17.
+
 Normal forms: the package's tables are Unicode 9. Listed are the code points that later versions
 give a combining class, a decomposition or a composition. Needs `unicodedata2`, the newer the better.
 
@@ -59,6 +61,14 @@ def script_rows(assigned):
     return sorted(rows)
 
 
+def numeric_rows():
+    """Code points that the Digits step takes and Unicode 14 does not."""
+    text = "x" + "x".join(map(chr, CODE_POINTS)) + "x"
+    pieces = pre_tokenizers.Digits(individual_digits=False).pre_tokenize_str(text)
+    numeric = {ord(piece) for piece, _ in pieces if len(piece) == 1 and piece != "x"}
+    return ranges(c for c in numeric if unicodedata.category(chr(c)) == "Cn")
+
+
 def young_for_normal_forms():
     forms = [("NFC", normalizers.NFC()), ("NFD", normalizers.NFD()),
              ("NFKC", normalizers.NFKC()), ("NFKD", normalizers.NFKD())]
@@ -100,11 +110,13 @@ def write(path):
     table("kCategories", "NamedRange",
           ['{0x%X, 0x%X, "%s"}' % row for row in categories])
     table("kScripts", "NamedRange", ['{0x%X, 0x%X, "%s"}' % row for row in script_rows(assigned)])
+    table("kNumeric", "CodePointRange", ["{0x%X, 0x%X}" % tuple(row) for row in numeric_rows()])
     table("kYoung", "CodePointRange",
           ["{0x%X, 0x%X}" % tuple(row) for row in young_for_normal_forms()])
     out += ["}  // namespace", "",
             "std::span<const NamedRange> CategoriesSinceUnicode14() { return kCategories; }",
             "std::span<const NamedRange> ScriptsSinceUnicode14() { return kScripts; }",
+            "std::span<const CodePointRange> NumericSinceUnicode14() { return kNumeric; }",
             "std::span<const CodePointRange> TooYoungForNormalForms() { return kYoung; }", "",
             "}  // namespace opst::text", ""]
     with open(path, "w", encoding="utf-8") as file:

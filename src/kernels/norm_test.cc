@@ -1,0 +1,107 @@
+// Tests of the decoder's row kernels: RMS norm, rotation, addition, clamping.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/norm.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "kernels/testing/each_isa.h"
+
+namespace opst {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr double kUnit = 0x1p-24;
+
+std::vector<float> RandomRow(size_t n, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.1f, 2.0f);
+  std::vector<float> row(n);
+  for (float& value : row) value = normal(random);
+  return row;
+}
+
+class NormTest : public EachIsaTest {};
+
+TEST_P(NormTest, RmsNormEqualsFp64ForAllLengths) {
+  for (size_t n = 1; n <= 130; ++n) {
+    const std::vector<float> x = RandomRow(n, static_cast<uint32_t>(n));
+    const std::vector<float> weight = RandomRow(n, static_cast<uint32_t>(n + 1000));
+    double sum = 0;
+    for (const float value : x) sum += static_cast<double>(value) * value;
+    const double scale = 1 / std::sqrt(sum / static_cast<double>(n) + 1e-6);
+    std::vector<float> out(n + 1, -3.0f);
+    RmsNorm(x.data(), weight.data(), n, 1e-6f, out.data());
+    for (size_t i = 0; i < n; ++i) {
+      const double wanted = weight[i] * (x[i] * scale);
+      // The sum of squares is off by n units at most, its root by half of that.
+      const double tolerance = (static_cast<double>(n) / 2 + 6) * kUnit * std::abs(wanted);
+      ASSERT_NEAR(out[i], wanted, tolerance) << n << " at " << i;
+    }
+    EXPECT_EQ(out[n], -3.0f);
+  }
+}
+
+TEST_P(NormTest, RmsNormWorksInPlaceAndOnZeros) {
+  std::vector<float> x = RandomRow(37, 1);
+  const std::vector<float> weight = RandomRow(37, 2);
+  std::vector<float> out(37);
+  RmsNorm(x.data(), weight.data(), 37, 1e-5f, out.data());
+  RmsNorm(x.data(), weight.data(), 37, 1e-5f, x.data());
+  EXPECT_EQ(x, out);
+  std::vector<float> zeros(37, 0.0f);
+  RmsNorm(zeros.data(), weight.data(), 37, 1e-5f, zeros.data());
+  for (const float value : zeros) EXPECT_EQ(value, 0.0f);
+}
+
+TEST_P(NormTest, RotationTurnsPairsByTheirAngles) {
+  for (size_t half = 1; half <= 40; ++half) {
+    const std::vector<float> source = RandomRow(2 * half, static_cast<uint32_t>(half));
+    std::vector<float> cosines(half);
+    std::vector<float> sines(half);
+    for (size_t i = 0; i < half; ++i) {
+      cosines[i] = std::cos(static_cast<float>(i) + 0.5f);
+      sines[i] = std::sin(static_cast<float>(i) + 0.5f);
+    }
+    std::vector<float> x = source;
+    x.push_back(-3.0f);
+    RotateHalves(x.data(), half, cosines.data(), sines.data());
+    for (size_t i = 0; i < half; ++i) {
+      const double a = source[i];
+      const double b = source[i + half];
+      const double bound = 4 * kUnit * (std::abs(a) + std::abs(b));
+      ASSERT_NEAR(x[i], a * cosines[i] - b * sines[i], bound);
+      ASSERT_NEAR(x[i + half], b * cosines[i] + a * sines[i], bound);
+    }
+    EXPECT_EQ(x[2 * half], -3.0f);
+  }
+}
+
+TEST_P(NormTest, AddToAddsEveryElementOnce) {
+  for (size_t n = 0; n <= 70; ++n) {
+    const std::vector<float> x = RandomRow(n + 1, static_cast<uint32_t>(n));
+    std::vector<float> y = RandomRow(n + 1, static_cast<uint32_t>(n + 1));
+    const std::vector<float> before = y;
+    AddTo(x.data(), n, y.data());
+    for (size_t i = 0; i < n; ++i) ASSERT_EQ(y[i], before[i] + x[i]);
+    EXPECT_EQ(y[n], before[n]);
+  }
+}
+
+TEST_P(NormTest, ClampKeepsNanAndCutsTheRest) {
+  std::vector<float> x = {kNan, kInfinity, -kInfinity, 8.5f, -8.5f, 8, -8, 0.25f, -0.0f};
+  Clamp(x.data(), x.size(), 8);
+  EXPECT_TRUE(std::isnan(x[0]));
+  x[0] = 0;
+  EXPECT_EQ(x, (std::vector<float>{0, 8, -8, 8, -8, 8, -8, 0.25f, -0.0f}));
+  EXPECT_TRUE(std::signbit(x[8]));
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, NormTest, testing::ValuesIn(AvailableIsas()), IsaName);
+
+}  // namespace
+}  // namespace opst

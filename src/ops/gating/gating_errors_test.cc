@@ -1,0 +1,86 @@
+// Tests of what gating refuses, and of the texts.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "ops/testing/contexts.h"
+#include "opst/ops/gating.h"
+
+namespace opst {
+namespace {
+
+class GatingErrorsTest : public testing::Test {
+ protected:
+  std::string Reject(const GatingOptions& options, int64_t num_experts = 4) {
+    const ConstTensorView logits(logits_.data(), Shape{1, num_experts});
+    return Rejection([&] { Gate(context_, logits, options); });
+  }
+
+  const Context context_ = MakeContext(1);
+  const std::vector<float> logits_ = std::vector<float>(16);
+};
+
+TEST_F(GatingErrorsTest, MoreSlotsThanExpertsNamesBoth) {
+  EXPECT_EQ(Reject({.top_k = 5}),
+            "[gating] top_k must be between 1 and the number of experts; got top_k 5 of 4 experts");
+}
+
+TEST_F(GatingErrorsTest, NoSlotsAndNoExperts) {
+  EXPECT_EQ(Reject({.top_k = 0}),
+            "[gating] top_k must be between 1 and the number of experts; got top_k 0 of 4 experts");
+  EXPECT_EQ(Reject({.top_k = -1}),
+            "[gating] top_k must be between 1 and the number of experts; got top_k -1 of 4 "
+            "experts");
+  EXPECT_EQ(Reject({.top_k = 1}, 0),
+            "[gating] top_k must be between 1 and the number of experts; got top_k 1 of 0 experts");
+}
+
+TEST_F(GatingErrorsTest, GroupsThatDoNotFit) {
+  EXPECT_EQ(Reject({.top_k = 1, .num_groups = 3}),
+            "[gating] num_groups must divide the number of experts; got 3 for 4 experts");
+  EXPECT_EQ(Reject({.top_k = 1, .num_groups = 0}),
+            "[gating] num_groups must divide the number of experts; got 0 for 4 experts");
+  EXPECT_EQ(Reject({.top_k = 1, .num_groups = 2, .num_kept_groups = 3}),
+            "[gating] num_kept_groups must be between 1 and num_groups; got 3 of 2");
+  EXPECT_EQ(Reject({.top_k = 1, .num_groups = 2, .num_kept_groups = 0}),
+            "[gating] num_kept_groups must be between 1 and num_groups; got 0 of 2");
+  EXPECT_EQ(Reject({.top_k = 3, .num_groups = 2, .num_kept_groups = 1}),
+            "[gating] the kept groups must hold top_k experts; got 1 groups with 2 experts for "
+            "top_k 3");
+}
+
+TEST_F(GatingErrorsTest, ABiasOfTheWrongLength) {
+  const std::vector<float> bias(3);
+  GatingOptions options{.top_k = 1};
+  options.selection_bias = bias;
+  EXPECT_EQ(Reject(options),
+            "[gating] selection_bias must have one value per expert; got 3 for 4 experts");
+}
+
+TEST_F(GatingErrorsTest, ABiasWithNanOrInfinityNamesTheExpert) {
+  for (const float poison :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
+    const std::vector<float> bias = {0, 0, poison, 0};
+    GatingOptions options{.top_k = 1};
+    options.selection_bias = bias;
+    const std::string text = Reject(options);
+    EXPECT_EQ(text.find("[gating] selection_bias must be finite; got "), 0u) << text;
+    EXPECT_NE(text.find(" at [2]"), std::string::npos) << text;
+  }
+}
+
+TEST_F(GatingErrorsTest, LogitsOfAnotherRankOrType) {
+  const ConstTensorView flat(logits_.data(), Shape{4});
+  EXPECT_EQ(Rejection([&] { Gate(context_, flat, {}); }),
+            "[gating] logits must be [T,E] f32; got [4] f32");
+  const ConstTensorView halves(logits_.data(), DType::kBf16, Shape{2, 4});
+  EXPECT_EQ(Rejection([&] { Gate(context_, halves, {}); }),
+            "[gating] logits must be [T,E] f32; got [2,4] bf16");
+}
+
+}  // namespace
+}  // namespace opst

@@ -1,0 +1,97 @@
+// `opst inspect`: recipe, tensors, sizes and memory of a packed file.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/strings.h"
+#include "commands.h"
+#include "io/safetensors_dtype.h"
+#include "model/packed_model.h"
+#include "nn/kv_cache.h"
+
+namespace opst::tool {
+namespace {
+
+struct InspectArguments {
+  std::string path;
+  bool checks = false;
+  bool lists_tensors = false;
+};
+
+void PrintRecipe(const ModelConfig& config) {
+  const auto recipe = nlohmann::ordered_json::parse(config.ToJson());
+  for (const auto& [key, value] : recipe.items()) {
+    if (!value.is_object()) {
+      std::printf("  %-16s %s\n", key.c_str(), value.dump().c_str());
+      continue;
+    }
+    std::printf("  %s\n", key.c_str());
+    for (const auto& [inner, inner_value] : value.items()) {
+      std::printf("    %-18s %s\n", inner.c_str(), inner_value.dump().c_str());
+    }
+  }
+}
+
+void PrintTensors(const SafetensorsFile& file) {
+  std::printf("\nTensors\n");
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    if (IsPaddingName(tensor.name)) continue;
+    std::printf("  %-32s %-5s %-26s %10s\n", tensor.name.c_str(), tensor.dtype.c_str(),
+                ShapeText(tensor.shape).c_str(), FormatBytes(tensor.num_bytes).c_str());
+  }
+}
+
+// What a run needs: the file's pages, and keys and values of a text as long as was trained.
+void PrintMemory(const PackedModel& model) {
+  const ModelConfig& config = model.config();
+  uint64_t experts = 0;
+  for (const PackedTensor& tensor : PackedTensors(config)) {
+    if (tensor.role == Role::kGateUp || tensor.role == Role::kDown) {
+      experts += model.file().At(tensor.name()).num_bytes;
+    }
+  }
+  const AttentionRecipe& attention = config.attention;
+  const int64_t context = std::min<int64_t>(config.max_positions, 4096);
+  const size_t cache = KvCache::NumBytes(config.num_layers, attention.num_kv_heads,
+                                         attention.head_dim, context);
+  const uint64_t file_bytes = model.file().file().size();
+  const double active = config.routing.num_experts == 0
+                            ? 0
+                            : static_cast<double>(experts) *
+                                  static_cast<double>(config.routing.top_k) /
+                                  static_cast<double>(config.routing.num_experts);
+  std::printf("\nMemory\n");
+  std::printf("  file, mapped               %10s\n", FormatBytes(file_bytes).c_str());
+  std::printf("  of that experts            %10s (%s read per token)\n",
+              FormatBytes(experts).c_str(),
+              FormatBytes(static_cast<uint64_t>(active)).c_str());
+  std::printf("  keys and values            %10s for %lld tokens\n", FormatBytes(cache).c_str(),
+              static_cast<long long>(context));
+}
+
+void RunInspect(const InspectArguments& arguments) {
+  const auto model = PackedModel::Open(arguments.path, LoadMode::kMap);
+  std::printf("%s\n\nRecipe\n", arguments.path.c_str());
+  PrintRecipe(model->config());
+  PrintMemory(*model);
+  if (arguments.lists_tensors) PrintTensors(model->file());
+  if (!arguments.checks) return;
+  model->CheckChecksums();
+  std::printf("\nChecksums: all tensors are as they were written\n");
+}
+
+}  // namespace
+
+void AddInspect(CLI::App& app) {
+  auto arguments = std::make_shared<InspectArguments>();
+  CLI::App* command =
+      app.add_subcommand("inspect", "Show recipe, tensors, sizes and memory of a packed file");
+  command->add_option("model", arguments->path, "Packed file")->required();
+  command->add_flag("--tensors", arguments->lists_tensors, "List every tensor");
+  command->add_flag("--check", arguments->checks, "Compare every checksum (reads the whole file)");
+  command->callback([arguments] { RunInspect(*arguments); });
+}
+
+}  // namespace opst::tool

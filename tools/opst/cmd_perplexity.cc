@@ -1,0 +1,51 @@
+// `opst perplexity`: how well a packed model predicts a text file.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
+#include "commands.h"
+#include "io/file.h"
+#include "opst/engine.h"
+
+namespace opst::tool {
+namespace {
+
+constexpr uint64_t kMaxTextBytes = uint64_t{1} << 30;
+
+struct PerplexityArguments {
+  std::string model;
+  std::string text;
+  int64_t window = 256;
+};
+
+void RunPerplexity(const Settings& settings, const PerplexityArguments& arguments) {
+  const Context context = settings.MakeContext();
+  const Engine engine = Engine::Load(context, arguments.model);
+  const std::string text = ReadWholeFile(arguments.text, kMaxTextBytes);
+  const std::vector<int32_t> tokens =
+      engine.tokenizer().Encode(text, {.add_special_tokens = false});
+  const PerplexityResult result = engine.Perplexity(context, tokens, arguments.window);
+  std::printf("perplexity %.4f (nll %.6f) over %lld predicted tokens in %lld windows of %lld\n",
+              result.perplexity, result.nll, static_cast<long long>(result.num_predicted),
+              static_cast<long long>(result.num_windows),
+              static_cast<long long>(arguments.window));
+}
+
+}  // namespace
+
+void AddPerplexity(CLI::App& app) {
+  auto settings = std::make_shared<Settings>();
+  auto arguments = std::make_shared<PerplexityArguments>();
+  CLI::App* command =
+      app.add_subcommand("perplexity", "Measure how well a model predicts a text file");
+  command->add_option("model", arguments->model, "Packed file")->required();
+  command->add_option("text", arguments->text, "UTF-8 text file")->required();
+  command
+      ->add_option("--window", arguments->window,
+                   "Tokens per window; windows do not overlap, an incomplete last one is dropped")
+      ->capture_default_str();
+  AddSettings(*command, settings);
+  command->callback([settings, arguments] { RunPerplexity(*settings, *arguments); });
+}
+
+}  // namespace opst::tool

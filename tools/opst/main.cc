@@ -1,0 +1,59 @@
+// The tool `opst`: parses the command line, runs one command, and turns errors into exit codes.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "commands.h"
+#include "opst/error.h"
+#include "opst/version.h"
+
+namespace {
+
+constexpr int kFailure = 1;
+constexpr int kUsage = 2;
+
+constexpr const char* kDescription =
+    "opst runs Mixture-of-Experts language models on ordinary CPUs.\n\n"
+    "  opst convert models/austen-moe austen.opst      a Hugging Face folder into one file\n"
+    "  opst generate austen.opst \"It is a truth\"       text from it\n"
+    "  opst bench layer --shape olmoe-1b-7b            how fast this machine is\n";
+
+constexpr const char* kFooter =
+    "\n`opst COMMAND --help` explains a command. Settings that every command takes (--threads,\n"
+    "--isa, --load, ...) may also stand in the environment as OPST_THREADS, ... or in a file named\n"
+    "by --config; see docs/environment.md. Exit codes: 0 success, 1 failure, 2 usage.";
+
+void AddCommands(CLI::App& app) {
+  opst::tool::AddConvert(app);
+  opst::tool::AddInspect(app);
+  opst::tool::AddGenerate(app);
+  opst::tool::AddPerplexity(app);
+  opst::tool::AddBench(app);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(kDescription, "opst");
+  app.footer(kFooter);
+  app.set_version_flag("--version", OPST_VERSION_STRING);
+  app.require_subcommand(1);
+  try {
+    AddCommands(app);
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsage;
+  } catch (const opst::Error& error) {
+    std::fprintf(stderr, "opst: %s\n", error.what());
+    return error.kind() == opst::ErrorKind::kInvalidArgument ? kUsage : kFailure;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "opst: out of memory\n");
+    return kFailure;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "opst: unexpected: %s\n", error.what());
+    return kFailure;
+  }
+}

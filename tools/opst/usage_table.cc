@@ -1,0 +1,81 @@
+// Formats expert usage for people.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "usage_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+
+namespace opst::tool {
+namespace {
+
+constexpr int64_t kMaxTokens = 24;  // lines of the table
+constexpr size_t kMaxLayers = 8;    // columns of the table
+
+// The token's text on one line, in brackets so that spaces show.
+std::string Label(const Engine& engine, int32_t token) {
+  std::string text = engine.tokenizer().Decode(std::array{token}, {.skip_special_tokens = false});
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  }
+  return "[" + text + "]";
+}
+
+std::string Join(const std::vector<int32_t>& experts) {
+  std::string text;
+  for (const int32_t expert : experts) text += Concat(text.empty() ? "" : "+", expert);
+  return text;
+}
+
+void PrintTokens(const Engine& engine, const std::vector<int32_t>& tokens,
+                 const ExpertUsage& usage) {
+  const size_t num_layers = std::min(usage.layers().size(), kMaxLayers);
+  std::printf("\nexperts per token, strongest first\n%-18s", "token");
+  for (size_t i = 0; i < num_layers; ++i) {
+    std::printf(" %9s", Concat("layer ", usage.layers()[i]).c_str());
+  }
+  std::printf("\n");
+  const int64_t count = std::min({kMaxTokens, usage.num_tokens(0),
+                                  static_cast<int64_t>(tokens.size())});
+  for (int64_t token = 0; token < count; ++token) {
+    std::printf("%-18s", Label(engine, tokens[static_cast<size_t>(token)]).c_str());
+    for (size_t i = 0; i < num_layers; ++i) {
+      std::printf(" %9s", Join(usage.ExpertsOf(i, token)).c_str());
+    }
+    std::printf("\n");
+  }
+}
+
+void PrintShares(const ExpertUsage& usage) {
+  std::printf("\nshare of all rows per expert, in percent\n");
+  for (size_t i = 0; i < usage.layers().size(); ++i) {
+    const std::vector<int64_t> counts = usage.Counts(i);
+    int64_t sum = 0;
+    for (const int64_t n : counts) sum += n;
+    std::printf("layer %-3lld", static_cast<long long>(usage.layers()[i]));
+    for (const int64_t n : counts) {
+      std::printf(" %4.0f", 100.0 * static_cast<double>(n) / static_cast<double>(std::max<int64_t>(sum, 1)));
+    }
+    std::printf("\n");
+  }
+}
+
+}  // namespace
+
+void PrintUsage(const Engine& engine, const GenerateResult& result, const ExpertUsage& usage) {
+  if (usage.layers().empty()) {
+    std::printf("\nthe model has no layer with experts\n");
+    return;
+  }
+  std::vector<int32_t> tokens = result.prompt_tokens;
+  tokens.insert(tokens.end(), result.new_tokens.begin(), result.new_tokens.end());
+  PrintTokens(engine, tokens, usage);
+  PrintShares(usage);
+}
+
+}  // namespace opst::tool
