@@ -16,6 +16,8 @@ namespace {
 
 constexpr size_t kMaxRank = 64;
 constexpr size_t kMaxDtypeBytes = 32;
+// A map entry takes twenty times the memory of the shortest one in the file.
+constexpr size_t kMaxMetadataEntries = 1'000'000;
 
 // Collects tensors and metadata in header order. Depth is bounded by the structure itself.
 class HeaderReader final : public JsonEvents {
@@ -59,6 +61,9 @@ class HeaderReader final : public JsonEvents {
     if (level_ == Level::kMetadata) {
       const bool is_new = header_->metadata.emplace(metadata_key_, std::move(text)).second;
       if (!is_new) Fail("keys must be unique", "it appears twice");
+      if (header_->metadata.size() > kMaxMetadataEntries) {
+        Fail("metadata must have at most 1000000 entries", "more");
+      }
     } else if (level_ == Level::kTensor && field_ == Field::kDtype) {
       if (text.size() > kMaxDtypeBytes) Fail("dtype must be a short name", Quote(text, 40));
       tensor().dtype = text;

@@ -172,6 +172,12 @@ TEST(SafetensorsHeaderTest, RefusesDeepNestingAtOnce) {
   ExpectRefused(ones, 0, {"at most 64 dimensions"});
 }
 
+TEST(SafetensorsHeaderTest, RefusesAbsurdlyManyMetadataEntries) {
+  std::string json = "{\"__metadata__\":{\"\":\"\"";
+  for (int i = 0; i < 1'000'000; ++i) json += ",\"" + std::to_string(i) + "\":\"\"";
+  ExpectIoError({"at most 1000000 entries"}, [&] { Parse(json + "}}", 0); });
+}
+
 TEST(SafetensorsHeaderTest, ErrorsDoNotPrintControlCharacters) {
   try {
     Parse("{\"\\u001b[31m\":1}", 0);

@@ -76,31 +76,38 @@ struct F16Decoder {
   }
 };
 
-template <class Decoder, size_t kRows, size_t kPanels>
-void Tile(const float* HWY_RESTRICT a, const std::byte* HWY_RESTRICT panels, size_t panel_stride,
-          size_t k, float* HWY_RESTRICT c, size_t ldc) noexcept {
-  const TileTag d;
-  TileVec acc[kRows][kPanels][kVecsPerPanel];
+// Accumulators of a tile: rows x panels x vectors of a panel.
+template <size_t kRows, size_t kPanels>
+using TileAccumulators = TileVec[kRows][kPanels][kVecsPerPanel];
+
+// Calls body(row, panel, vector) for every accumulator, fully unrolled.
+template <size_t kRows, size_t kPanels, class Body>
+HWY_INLINE void ForAccumulators(Body body) {
   OPST_UNROLL
   for (size_t r = 0; r < kRows; ++r) {
     OPST_UNROLL
     for (size_t p = 0; p < kPanels; ++p) {
       OPST_UNROLL
-      for (size_t v = 0; v < kVecsPerPanel; ++v) {
-        acc[r][p][v] = hn::LoadU(d, c + r * ldc + p * kPanelWidth + v * kTileLanes);
-      }
+      for (size_t v = 0; v < kVecsPerPanel; ++v) body(r, p, v);
     }
   }
-  for (size_t i = 0; i < k; i += Decoder::kStep) {
+}
+
+// Multiplies inputs [begin, end) into the accumulators.
+template <class Decoder, size_t kRows, size_t kPanels>
+HWY_INLINE void MultiplyInputs(const TileRequest& request, size_t begin, size_t end,
+                               TileAccumulators<kRows, kPanels>& acc) {
+  const TileTag d;
+  for (size_t i = begin; i < end; i += Decoder::kStep) {
     TileVec w[kPanels][Decoder::kStep][kVecsPerPanel];
-    const std::byte* row = panels + i / Decoder::kStep * Decoder::kRowBytes;
+    const std::byte* row = request.panels + i / Decoder::kStep * Decoder::kRowBytes;
     OPST_UNROLL
-    for (size_t p = 0; p < kPanels; ++p) Decoder::Load(row + p * panel_stride, w[p]);
+    for (size_t p = 0; p < kPanels; ++p) Decoder::Load(row + p * request.panel_stride, w[p]);
     OPST_UNROLL
     for (size_t step = 0; step < Decoder::kStep; ++step) {
       OPST_UNROLL
       for (size_t r = 0; r < kRows; ++r) {
-        const TileVec input = hn::Set(d, a[r * kBlockK + i + step]);
+        const TileVec input = hn::Set(d, request.a[r * kBlockK + i + step]);
         OPST_UNROLL
         for (size_t p = 0; p < kPanels; ++p) {
           OPST_UNROLL
@@ -111,16 +118,41 @@ void Tile(const float* HWY_RESTRICT a, const std::byte* HWY_RESTRICT panels, siz
       }
     }
   }
+}
+
+template <size_t kPanels>
+HWY_INLINE void PrefetchChunk(const TilePrefetch& prefetch, size_t chunk) {
+  constexpr size_t kLine = 64;
+  const size_t begin = chunk * prefetch.bytes_per_chunk;
   OPST_UNROLL
-  for (size_t r = 0; r < kRows; ++r) {
-    OPST_UNROLL
-    for (size_t p = 0; p < kPanels; ++p) {
-      OPST_UNROLL
-      for (size_t v = 0; v < kVecsPerPanel; ++v) {
-        hn::StoreU(acc[r][p][v], d, c + r * ldc + p * kPanelWidth + v * kTileLanes);
-      }
+  for (size_t p = 0; p < kPanels; ++p) {
+    const std::byte* slab = prefetch.slab + p * prefetch.panel_stride + begin;
+    for (size_t at = 0; at < prefetch.bytes_per_chunk; at += kLine) {
+      __builtin_prefetch(slab + at, 0, 2);  // 2 = into L2
     }
   }
+}
+
+template <class Decoder, size_t kRows, size_t kPanels>
+void Tile(const TileRequest& request) noexcept {
+  const TileTag d;
+  TileAccumulators<kRows, kPanels> acc;
+  ForAccumulators<kRows, kPanels>([&](size_t r, size_t p, size_t v) HWY_ATTR {
+    acc[r][p][v] =
+        hn::LoadU(d, request.c + r * request.ldc + p * kPanelWidth + v * kTileLanes);
+  });
+  if (request.prefetch.slab == nullptr) {
+    MultiplyInputs<Decoder, kRows, kPanels>(request, 0, request.k, acc);
+  } else {
+    for (size_t begin = 0; begin < request.k; begin += kPrefetchChunk) {
+      const size_t end = request.k < begin + kPrefetchChunk ? request.k : begin + kPrefetchChunk;
+      PrefetchChunk<kPanels>(request.prefetch, begin / kPrefetchChunk);
+      MultiplyInputs<Decoder, kRows, kPanels>(request, begin, end, acc);
+    }
+  }
+  ForAccumulators<kRows, kPanels>([&](size_t r, size_t p, size_t v) HWY_ATTR {
+    hn::StoreU(acc[r][p][v], d, request.c + r * request.ldc + p * kPanelWidth + v * kTileLanes);
+  });
 }
 
 template <class Decoder, size_t kRows>

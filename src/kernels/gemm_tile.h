@@ -21,13 +21,28 @@ constexpr size_t kPanelWidth = static_cast<size_t>(PanelLayout::kWidth);
 constexpr size_t kMaxTileRows = 12;
 constexpr size_t kMaxTilePanels = 2;
 
-// c[r * ldc + 16 p + j] += Σ_k a[r * kBlockK + k] · panel p (k, j), k ascending, one fused
+// Weights that the tile after this one will read: fetched into L2 while this one computes. The tile
+// itself may be bound by arithmetic, but a slab that begins on a new page is not seen coming by the
+// hardware.
+struct TilePrefetch {
+  const std::byte* slab = nullptr;  // of the first panel; null = nothing
+  size_t panel_stride = 0;
+  size_t bytes_per_chunk = 0;       // of each panel, in every chunk of kPrefetchChunk inputs
+};
+constexpr size_t kPrefetchChunk = 16;
+
+// c[r · ldc + 16 p + j] += Σ_k a[r · kBlockK + k] · panel p (k, j), k ascending, one fused
 // multiply-add chain per element, for rows r, panels p and lanes j of the tile.
-//   a       [rows, kBlockK] f32; for bf16 and odd k, a[r][k] must be readable and finite
-//   panels  first panel's slab for these k; the next panel's is `panel_stride` bytes on
-//   c       [rows, ldc] f32
-using TileFn = void (*)(const float* a, const std::byte* panels, size_t panel_stride, size_t k,
-                        float* c, size_t ldc) noexcept;
+struct TileRequest {
+  const float* a;           // [rows, kBlockK]; for bf16 and odd k, a[r][k] must be finite
+  const std::byte* panels;  // the first panel's slab for these inputs
+  size_t panel_stride;      // bytes to the next panel's
+  size_t k;                 // inputs, at most kBlockK
+  float* c;                 // [rows, ldc]
+  size_t ldc;
+  TilePrefetch prefetch;
+};
+using TileFn = void (*)(const TileRequest& request) noexcept;
 
 struct TileKernels {
   size_t max_rows = 0;  // largest tile of the chosen instruction set

@@ -34,43 +34,71 @@ void PanelProduct::Multiply(const BlockedRows& a, const std::byte* panels, size_
   }
 }
 
+// Where the weights after panel pair `panel` of this block begin: the next pair, or the next block of
+// the first one; null at the end.
+const std::byte* PanelProduct::NextSlab(size_t block, const std::byte* panels, size_t num_panels,
+                                        size_t panel) const {
+  const size_t next = panel + kMaxTilePanels;
+  if (next < num_panels) {
+    return panels + next * panel_stride_ +
+           layout_.slab_bytes(static_cast<int64_t>(block * kBlockK));
+  }
+  if (block + 1 == NumBlocks(static_cast<size_t>(layout_.in))) return nullptr;
+  return panels + layout_.slab_bytes(static_cast<int64_t>((block + 1) * kBlockK));
+}
+
 void PanelProduct::MultiplyBlock(const float* a_block, size_t num_rows, size_t block,
                                  const std::byte* panels, size_t num_panels, float* c, size_t ldc,
                                  float* scratch) const {
   const size_t k = BlockLength(static_cast<size_t>(layout_.in), block);
   const size_t slab_offset = layout_.slab_bytes(static_cast<int64_t>(block * kBlockK));
+  const bool has_many_rows = num_rows > tiles_.max_rows;
   // With several tiles of rows the slab is expanded once instead of in every tile: 8 % of the
   // tile's operations are conversions otherwise.
-  const bool expands = layout_.format != WeightFormat::kF32 && num_rows > tiles_.max_rows;
+  const bool expands = layout_.format != WeightFormat::kF32 && has_many_rows;
   for (size_t panel = 0; panel < num_panels; panel += kMaxTilePanels) {
-    const size_t group = std::min(kMaxTilePanels, num_panels - panel);
     const std::byte* slab = panels + panel * panel_stride_ + slab_offset;
-    float* c_panel = c + panel * kPanelWidth;
-    if (!expands) {
-      MultiplyGroup(tiles_, a_block, num_rows, slab, panel_stride_, k, group, c_panel, ldc);
-      continue;
+    Group group{slab, panel_stride_, std::min(kMaxTilePanels, num_panels - panel), k, {}};
+    if (has_many_rows) {
+      group.next = {NextSlab(block, panels, num_panels, panel), panel_stride_, 0};
     }
-    for (size_t p = 0; p < group; ++p) {
-      DecodeSlab(layout_.format, slab + p * panel_stride_, k, scratch + p * kBlockK * kPanelWidth);
+    if (expands) {
+      group.slab = reinterpret_cast<const std::byte*>(scratch);
+      group.panel_stride = kBlockK * kPanelWidth * sizeof(float);
+      for (size_t p = 0; p < group.num_panels; ++p) {
+        DecodeSlab(layout_.format, slab + p * panel_stride_, k,
+                   scratch + p * kBlockK * kPanelWidth);
+      }
     }
-    MultiplyGroup(f32_tiles_, a_block, num_rows, reinterpret_cast<const std::byte*>(scratch),
-                  kBlockK * kPanelWidth * sizeof(float), k, group, c_panel, ldc);
+    MultiplyGroup(expands ? f32_tiles_ : tiles_, a_block, num_rows, group, c + panel * kPanelWidth,
+                  ldc);
   }
 }
 
-// All rows against one or two panels. Tiles differ by at most one row (13 rows = 7 + 6, not 12 +
-// 1), since a low tile loads as many weights as a high one.
+// All rows against one or two panels. Tiles differ by at most one row (13 rows = 7 + 6, not 12 + 1),
+// since a low tile loads as many weights as a high one. Every tile fetches its share of the weights
+// that come next.
 void PanelProduct::MultiplyGroup(const TileKernels& tiles, const float* a_block, size_t num_rows,
-                                 const std::byte* slab, size_t stride, size_t k, size_t group,
-                                 float* c, size_t ldc) const {
+                                 const Group& group, float* c, size_t ldc) const {
   const size_t num_tiles = (num_rows + tiles.max_rows - 1) / tiles.max_rows;
+  const size_t num_chunks = (group.k + kPrefetchChunk - 1) / kPrefetchChunk;
+  const size_t slab_bytes = layout_.slab_bytes(static_cast<int64_t>(group.k));
+  constexpr size_t kLine = 64;
+  const size_t share = slab_bytes / num_tiles / num_chunks / kLine * kLine + kLine;
   size_t row = 0;
   for (size_t tile = 0; tile < num_tiles; ++tile) {
     const size_t height = num_rows / num_tiles + (tile < num_rows % num_tiles ? 1 : 0);
-    const size_t step = std::min(group, tiles.PanelsPerTile(height));
-    for (size_t p = 0; p < group; p += step) {
-      tiles.tile[height - 1][step - 1](a_block + row * kBlockK, slab + p * stride, stride, k,
-                                       c + row * ldc + p * kPanelWidth, ldc);
+    const size_t step = std::min(group.num_panels, tiles.PanelsPerTile(height));
+    for (size_t p = 0; p < group.num_panels; p += step) {
+      TileRequest request{a_block + row * kBlockK, group.slab + p * group.panel_stride,
+                          group.panel_stride,      group.k,
+                          c + row * ldc + p * kPanelWidth, ldc, {}};
+      const size_t done = tile * num_chunks * share;
+      if (group.next.slab != nullptr && done < slab_bytes) {
+        request.prefetch = {group.next.slab + p * group.next.panel_stride + done,
+                            group.next.panel_stride, share};
+      }
+      tiles.tile[height - 1][step - 1](request);
     }
     row += height;
   }

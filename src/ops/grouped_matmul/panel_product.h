@@ -49,9 +49,18 @@ class PanelProduct {
                      size_t num_panels, float* c, size_t ldc, float* scratch) const;
 
  private:
+  // One or two panels of one block of inputs.
+  struct Group {
+    const std::byte* slab;
+    size_t panel_stride;
+    size_t num_panels;
+    size_t k;
+    TilePrefetch next;  // bytes_per_chunk still unset
+  };
+  const std::byte* NextSlab(size_t block, const std::byte* panels, size_t num_panels,
+                            size_t panel) const;
   void MultiplyGroup(const TileKernels& tiles, const float* a_block, size_t num_rows,
-                     const std::byte* slab, size_t stride, size_t k, size_t group, float* c,
-                     size_t ldc) const;
+                     const Group& group, float* c, size_t ldc) const;
 
   const PanelLayout layout_;
   const TileKernels& tiles_;

@@ -121,10 +121,10 @@ RoutingPlan BuildRoutingPlan(const Context& context, ConstTensorView expert_ids,
                           options.capacity_factor, " is above 1.5; buffers grow with it");
     }
     const int64_t capacity = Capacity(plan, options);
-    DropOverCapacity(capacity, plan);
     if (options.pads_to_capacity) padded_rows = capacity;
     OPST_CHECK_ARG(padded_rows == 0 || num_experts <= kMaxRows / padded_rows, kOp,
                    "E·capacity must be below 2^31", num_experts, " experts of ", capacity);
+    DropOverCapacity(capacity, plan);
   }
   LayOutRows(padded_rows, plan);
   return plan;

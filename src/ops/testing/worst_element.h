@@ -63,9 +63,9 @@ class WorstElement {
 inline double RoundingError(DType dtype, double value) {
   switch (dtype) {
     case DType::kBf16:
-      return 0x1p-9 * std::abs(value) + 0x1p-134;
+      return 0x1p-8 * std::abs(value) + 0x1p-134;
     case DType::kF16:
-      return 0x1p-12 * std::abs(value) + 0x1p-25;
+      return 0x1p-11 * std::abs(value) + 0x1p-25;
     default:
       return 0x1p-24 * std::abs(value) + 0x1p-150;
   }
