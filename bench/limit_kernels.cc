@@ -57,7 +57,7 @@ uint64_t SumLines(const std::byte* data, size_t num_steps, size_t step, size_t s
     OPST_UNROLL
     for (size_t line = 0; line < kLines; ++line) {
       const std::byte* bytes = data + i * step + line * stride;
-      if constexpr (kAheadBytes > 0) hwy::Prefetch(bytes + kAheadBytes);
+      if constexpr (kAheadBytes > 0) __builtin_prefetch(bytes + kAheadBytes);
       OPST_UNROLL
       for (size_t v = 0; v < kVecsPerLine; ++v) {
         const auto* words = reinterpret_cast<const uint64_t*>(bytes + v * kVecBytes);

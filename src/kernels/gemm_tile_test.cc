@@ -76,7 +76,7 @@ class GemmTileTest : public EachIsaTest {
     const size_t ldc = columns + 5;
     const std::vector<float> a = RandomInputs(rows, k, static_cast<uint32_t>(k));
     std::vector<float> c(rows * ldc + 5, 0.25f);
-    tile(a.data(), panels.bytes.data(), panels.layout.panel_bytes(), k, c.data(), ldc);
+    tile({a.data(), panels.bytes.data(), panels.layout.panel_bytes(), k, c.data(), ldc, {}});
     for (size_t i = 0; i < c.size(); ++i) {
       const size_t row = i / ldc;
       const size_t column = i % ldc;
@@ -136,16 +136,16 @@ TEST_P(GemmTileTest, AllTilesGiveTheSameBits) {
     std::vector<float> alone(tiles.max_rows * ldc);
     for (size_t row = 0; row < tiles.max_rows; ++row) {
       for (size_t panel = 0; panel < 2; ++panel) {
-        tiles.tile[0][0](a.data() + row * kBlockK, panels.bytes.data() + panel * stride, stride,
-                         kInputs, alone.data() + row * ldc + panel * kPanelWidth, ldc);
+        tiles.tile[0][0]({a.data() + row * kBlockK, panels.bytes.data() + panel * stride, stride,
+                         kInputs, alone.data() + row * ldc + panel * kPanelWidth, ldc, {}});
       }
     }
     for (size_t rows = 1; rows <= tiles.max_rows; ++rows) {
       std::vector<float> together(rows * ldc);
       const size_t step = tiles.PanelsPerTile(rows);
       for (size_t panel = 0; panel < 2; panel += step) {
-        tiles.tile[rows - 1][step - 1](a.data(), panels.bytes.data() + panel * stride, stride,
-                                       kInputs, together.data() + panel * kPanelWidth, ldc);
+        tiles.tile[rows - 1][step - 1]({a.data(), panels.bytes.data() + panel * stride, stride,
+                                       kInputs, together.data() + panel * kPanelWidth, ldc, {}});
       }
       EXPECT_EQ(std::memcmp(together.data(), alone.data(), together.size() * sizeof(float)), 0)
           << Name(format) << ", " << rows << " rows";

@@ -9,7 +9,7 @@
 #if defined(__clang__)
 #define OPST_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define OPST_UNROLL _Pragma("GCC unroll 16")
+#define OPST_UNROLL _Pragma("GCC unroll 32")
 #endif
 
 #endif  // OPST_KERNELS_UNROLL_H_

@@ -115,7 +115,7 @@ TEST(RegexTest, RefusesPatternsWithoutBound) {
 }
 
 TEST(RegexTest, GivesUpInsteadOfSearchingForever) {
-  const std::string error = IoErrorOf([] { Matches("(a+)+b", std::string(40, 'a') + "c"); });
+  const std::string error = IoErrorOf([] { Matches("(?:a|aa)+$", std::string(60, 'a') + "c"); });
   EXPECT_NE(error.find("gave up"), std::string::npos) << error;
 }
 

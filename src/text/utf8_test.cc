@@ -20,7 +20,7 @@ TEST(Utf8Test, EveryCharacterSurvivesWritingAndReading) {
     if (IsSurrogate(c)) continue;
     std::string text;
     AppendCharacter(c, text);
-    ASSERT_TRUE(IsValidUtf8(text)) << c;
+    ASSERT_TRUE(IsValidUtf8(text)) << static_cast<unsigned>(c);
     size_t forward = 0;
     size_t backward = text.size();
     ASSERT_EQ(ReadCharacter(text, forward), c);

@@ -27,7 +27,7 @@ void CheckArguments(ConstTensorView ids, ConstTensorView weights, int64_t num_ex
       kOp, "expert_weights must be contiguous f32 of the ids' shape", weights.ToString(),
       " for ids ", ids.ToString());
   OPST_CHECK_ARG(num_experts > 0, kOp, "num_experts must be positive", num_experts);
-  OPST_CHECK_ARG(ids.shape().num_elements() < kMaxRows, kOp, "T·k must be below 2^31",
+  OPST_CHECK_ARG(ids.shape().num_elements() <= kMaxRows, kOp, "T·k must be below 2^31",
                  ids.ToString());
   OPST_CHECK_ARG(options.capacity_factor >= 0 && std::isfinite(options.capacity_factor), kOp,
                  "capacity_factor must be finite and not negative", options.capacity_factor);

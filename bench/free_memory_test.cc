@@ -1,0 +1,57 @@
+// Free memory of systems with and without control groups.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/free_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "base/testing/fake_system.h"
+#include "io/testing/files.h"
+
+namespace opst::bench {
+namespace {
+
+TEST(FreeMemoryTest, KernelSaysWhatIsAvailable) {
+  const FakeSystem system;
+  system.Write("/proc/meminfo", "MemTotal: 64 kB\nMemFree: 8 kB\nMemAvailable:   32 kB");
+  EXPECT_EQ(FreeMemoryBytes(system.root()), 32u << 10);
+}
+
+TEST(FreeMemoryTest, GroupLimitCountsAndItsFilePagesCanGo) {
+  const FakeSystem system;
+  system.Write("/proc/meminfo", "MemAvailable: 1024 kB");
+  system.Write("/sys/fs/cgroup/memory.max", "100000");
+  system.Write("/sys/fs/cgroup/memory.current", "70000");
+  system.Write("/sys/fs/cgroup/memory.stat", "anon 50000\ninactive_file 20000");
+  EXPECT_EQ(FreeMemoryBytes(system.root()), 50000u);
+  system.Write("/sys/fs/cgroup/memory.max", "max");
+  EXPECT_EQ(FreeMemoryBytes(system.root()), 1024u << 10);
+}
+
+TEST(FreeMemoryTest, OldGroupsCountToo) {
+  const FakeSystem system;
+  system.Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "100000");
+  system.Write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "130000");
+  EXPECT_EQ(FreeMemoryBytes(system.root()), 0u);
+}
+
+TEST(FreeMemoryTest, NothingKnownIsNoLimit) {
+  const FakeSystem system;
+  EXPECT_EQ(FreeMemoryBytes(system.root()), SIZE_MAX);
+}
+
+TEST(FreeMemoryTest, TooMuchIsRefusedWithBothSizes) {
+  const FakeSystem system;
+  system.Write("/proc/meminfo", "MemAvailable: 2048 kB");
+  RequireFreeMemory("the layer", 2 << 20, "take less", system.root());
+  opst::testing::ExpectError(
+      ErrorKind::kOutOfMemory, {"the layer must fit", "take less", "3 MB needed, 2 MB free"},
+      [&] { RequireFreeMemory("the layer", 3 << 20, "take less", system.root()); });
+}
+
+TEST(FreeMemoryTest, ThisProcessHasAPeak) { EXPECT_GT(PeakResidentBytes(), 1u << 20); }
+
+}  // namespace
+}  // namespace opst::bench

@@ -1,0 +1,87 @@
+// Tests that the tasks of a grouped product cover every row and panel exactly once.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/grouped_matmul/expert_tasks.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/testing/matrix.h"
+
+namespace opst {
+namespace {
+
+void ExpectCovered(const std::vector<int64_t>& counts, int64_t num_panels, int64_t rows_per_task) {
+  const std::vector<ExpertTask> tasks = MakeExpertTasks(counts, num_panels, rows_per_task);
+  std::vector<std::vector<int>> visits;
+  for (const int64_t count : counts) {
+    visits.emplace_back(static_cast<size_t>(count * num_panels), 0);
+  }
+  const auto limit = static_cast<int64_t>(kRowsPerTask);
+  const int64_t most = rows_per_task > 0 ? std::min(rows_per_task, limit) : limit;
+  for (const ExpertTask& task : tasks) {
+    ASSERT_GT(task.num_rows, 0);
+    ASSERT_LE(task.num_rows, most);
+    ASSERT_GT(task.num_panels, 0);
+    ASSERT_LE(task.num_panels, static_cast<int64_t>(kPanelsPerTask));
+    for (int64_t row = 0; row < task.num_rows; ++row) {
+      for (int64_t panel = 0; panel < task.num_panels; ++panel) {
+        const int64_t index = (task.first_row + row) * num_panels + task.first_panel + panel;
+        ++visits[static_cast<size_t>(task.expert)][static_cast<size_t>(index)];
+      }
+    }
+  }
+  for (const std::vector<int>& expert : visits) {
+    for (const int count : expert) ASSERT_EQ(count, 1);
+  }
+}
+
+TEST(ExpertTasksTest, EveryRowAndPanelIsInOneTask) {
+  for (const int64_t num_panels : {1, 2, 15, 16, 17, 33}) {
+    for (const int64_t rows_per_task : {0, 1, 5, 32, 192, 193, 1 << 20}) {
+      ExpectCovered({0, 3, 1, 192, 0, 193, 777}, num_panels, rows_per_task);
+    }
+  }
+}
+
+TEST(ExpertTasksTest, NoRowsOrPanelsMakeNoTasks) {
+  EXPECT_TRUE(MakeExpertTasks({}, 3, 0).empty());
+  EXPECT_TRUE(MakeExpertTasks(std::vector<int64_t>(5, 0), 3, 0).empty());
+  EXPECT_TRUE(MakeExpertTasks(std::vector<int64_t>(5, 7), 0, 0).empty());
+}
+
+// The hottest expert first; its rows are split evenly, 193 as 96 and 97.
+TEST(ExpertTasksTest, LongExpertsComeFirstAndAreSplitEvenly) {
+  const std::vector<ExpertTask> tasks = MakeExpertTasks(std::vector<int64_t>{2, 193, 5}, 1, 0);
+  ASSERT_EQ(tasks.size(), 4u);
+  EXPECT_EQ(tasks[0].expert, 1);
+  EXPECT_EQ(tasks[0].num_rows, 96);
+  EXPECT_EQ(tasks[1].first_row, 96);
+  EXPECT_EQ(tasks[1].num_rows, 97);
+  EXPECT_EQ(tasks[2].expert, 2);
+  EXPECT_EQ(tasks[3].expert, 0);
+}
+
+TEST(ExpertTasksTest, GatheredInputsEndWithAZeroBehindAnOddLength) {
+  for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16}) {
+    const Matrix x = Matrix::Random(dtype, 3, 40, 1, 1, 2);
+    for (size_t first = 0; first < 40; first += 7) {
+      for (size_t length = 1; first + length <= 40; ++length) {
+        std::vector<float> out(43, -3.0f);
+        GatherInputs(x.view(), 2, first, length, out.data());
+        for (size_t i = 0; i < length; ++i) {
+          ASSERT_EQ(out[i], x.At(2, static_cast<int64_t>(first + i)));
+        }
+        if (length % 2 != 0) {
+          ASSERT_EQ(out[length], 0.0f);
+        }
+        ASSERT_EQ(out[length + length % 2], -3.0f);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace opst
