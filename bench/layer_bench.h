@@ -17,8 +17,8 @@
 namespace opst::bench {
 
 struct LayerBenchOptions {
-  LayerShape shape;
-  std::vector<int64_t> tokens;  // one row each; empty = the shape's
+  LayerShape shape = {};
+  std::vector<int64_t> tokens = {};  // one row each; empty = the shape's
   WeightFormat format = WeightFormat::kF32;
   RoutingKind routing = RoutingKind::kUniform;
   bool runs_plain_loop = true;

@@ -1,4 +1,4 @@
-// The made-up weights and logits, the plain loop on them, and the check that guards timing.
+// The made-up weights and logits, and the plain routing and loop on them.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/layer_inputs.h"
@@ -9,7 +9,6 @@
 
 #include "bench/layer_check.h"
 #include "bench/plain_loop.h"
-#include "io/testing/files.h"
 #include "kernels/testing/each_isa.h"
 #include "opst/dtype.h"
 #include "opst/ops/gating.h"
@@ -133,22 +132,6 @@ TEST_P(PlainLoopTest, PassesTheCheckForAllSmallRemainders) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, PlainLoopTest, ::testing::ValuesIn(AvailableIsas()), IsaName);
-
-TEST(LayerCheckTest, WrongElementIsNamed) {
-  const std::vector<CheckedRow> rows{{.token = 1, .expected = {1, 2}, .bound = {1e-3, 1e-3}}};
-  EXPECT_NEAR(CheckRows(rows, std::vector<float>{0, 0, 1, 2.0005f}, "it"), 0.5, 0.01);
-  opst::testing::ExpectError(ErrorKind::kInvalidArgument, {"the result of it", "[1,1] is 2.01"},
-                             [&] { CheckRows(rows, std::vector<float>{0, 0, 1, 2.01f}, "it"); });
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  opst::testing::ExpectError(ErrorKind::kInvalidArgument, {"[1,0] is nan"},
-                             [&] { CheckRows(rows, std::vector<float>{0, 0, nan, 2}, "it"); });
-}
-
-TEST(LayerCheckTest, EachTokenIsCheckedOnce) {
-  EXPECT_EQ(TokensToCheck(1), (std::vector<int64_t>{0}));
-  EXPECT_EQ(TokensToCheck(2), (std::vector<int64_t>{0, 1}));
-  EXPECT_EQ(TokensToCheck(9), (std::vector<int64_t>{0, 4, 8}));
-}
 
 }  // namespace
 }  // namespace opst::bench

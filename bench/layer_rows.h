@@ -25,9 +25,9 @@ struct LayerRow {
   int64_t num_tokens = 0;
   double distinct_experts = 0;  // median over runs, as all that follows
   double weight_bytes = 0;      // of the distinct experts
-  Summary us;
-  Summary plain_us;   // runs 0 = not run
-  Summary ratio;      // plain loop / ours, pair by pair
+  Summary us = {};
+  Summary plain_us = {};   // runs 0 = not run
+  Summary ratio = {};      // plain loop / ours, pair by pair
   double route_us = 0;  // the part of us that is routing
   double gflops = 0;
   double gb_per_s = 0;

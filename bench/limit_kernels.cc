@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/limit_kernels.h"
 
+#include "hwy/cache_control.h"
 #include "kernels/unroll.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -45,7 +45,7 @@ struct ModelTimes {
 
 ModelTimes TimeModel(const Context& context, const ModelBenchOptions& options,
                      const ProgressFn& on_progress) {
-  ModelTimes times;
+  ModelTimes times = {};
   const Stopwatch load_watch;
   const Model model = Model::Load(context, options.path);
   times.load_us = load_watch.elapsed_us();
@@ -83,8 +83,8 @@ ModelTimes TimeModel(const Context& context, const ModelBenchOptions& options,
 
 // Figures derived from times, cost and limits.
 struct ModelFigures {
-  ModelTimes times;
-  ModelCost cost;
+  ModelTimes times = {};
+  ModelCost cost = {};
   size_t file_bytes = 0;
   double prefill_gflops = 0;
   double decode_gb_per_s = 0;

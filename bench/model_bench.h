@@ -14,7 +14,7 @@
 namespace opst::bench {
 
 struct ModelBenchOptions {
-  std::string path;
+  std::string path = {};
   int64_t prompt_tokens = 512;  // one call of the model
   int64_t new_tokens = 32;      // one call each, after the prompt
   int runs = 5;

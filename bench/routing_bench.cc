@@ -23,9 +23,9 @@ using Json = nlohmann::ordered_json;
 struct RoutingRow {
   int64_t num_tokens = 0;
   double bytes = 0;
-  Summary us;
-  Summary plain_us;
-  Summary ratio;
+  Summary us = {};
+  Summary plain_us = {};
+  Summary ratio = {};
   double read_gb_per_s = 0;
   double rows_per_s() const { return static_cast<double>(num_tokens) / us.median * 1e6; }
   double gb_per_s() const { return bytes / us.median / 1e3; }

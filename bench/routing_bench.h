@@ -15,8 +15,8 @@
 namespace opst::bench {
 
 struct RoutingBenchOptions {
-  LayerShape shape;             // of it only E, k and renormalisation are used
-  std::vector<int64_t> tokens;  // one row each
+  LayerShape shape = {};             // of it only E, k and renormalisation are used
+  std::vector<int64_t> tokens = {};  // one row each
   RoutingKind routing = RoutingKind::kUniform;
   int runs = 7;
 };

@@ -15,13 +15,13 @@ step "convert a Hugging Face folder into one packed file"
 "$opst" convert "$model" "$packed" --force
 
 step "generate"
-for prompt in "It was a fine morning when" "\"My dear sister,\" said" "In the beginning"; do
-  "$opst" generate "$packed" --prompt "$prompt" --max-tokens 60 --seed 1
+for prompt in "It was a fine morning when" "\"My dear sister,\" said" "And the LORD said unto"; do
+  "$opst" generate "$packed" "$prompt" -n 60 --temperature 0.7 --top-p 0.9 --seed 1 --quiet
   echo
 done
 
 step "which experts served which tokens"
-"$opst" generate "$packed" --prompt "The two sisters walked" --max-tokens 40 --seed 1 --expert-usage
+"$opst" generate "$packed" "The two sisters walked" -n 16 --expert-usage
 
-step "one MoE layer, against the plain loop"
-"$opst" bench layer
+step "one MoE layer of OLMoE's shape, against a plain C++ loop"
+"$opst" bench layer --shape olmoe-1b-7b --tokens 64 --weights bf16 --runs 5

@@ -17,7 +17,7 @@ struct ConvertOptions {
   bool overwrites = false;  // an existing output file
   bool is_strict = false;   // config.json fields that no rule names are errors, not warnings
   // Called with bytes written so far and in all; from the calling thread.
-  std::function<void(uint64_t done_bytes, uint64_t total_bytes)> on_progress;
+  std::function<void(uint64_t done_bytes, uint64_t total_bytes)> on_progress = {};
 };
 
 struct ConvertReport {

@@ -46,7 +46,7 @@ class Sequence {
 
 struct ForwardOptions {
   // Called after each MoE layer with the plan of the tokens, e.g. to count experts.
-  std::function<void(int64_t layer, const RoutingPlan& plan)> on_routing;
+  std::function<void(int64_t layer, const RoutingPlan& plan)> on_routing = {};
 };
 
 // Thread safety: Forward may be called from several threads, each with a sequence of its own.

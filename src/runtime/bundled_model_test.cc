@@ -1,4 +1,5 @@
-// The bundled model end to end: conversion, held-out perplexity as transformers states it, and text.
+// The bundled model end to end: conversion, held-out perplexity as transformers states it, and
+// text.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
@@ -46,7 +47,8 @@ Context* BundledModelTest::context_ = nullptr;
 Engine* BundledModelTest::engine_ = nullptr;
 
 TEST_F(BundledModelTest, HeldOutPerplexityIsTheOneItsReadmeStates) {
-  const auto stated = nlohmann::json::parse(ReadWholeFile((kSource / "heldout.json").string(), 1e6));
+  const auto stated =
+      nlohmann::json::parse(ReadWholeFile((kSource / "heldout.json").string(), 1e6));
   const std::string text =
       ReadWholeFile((kSource / stated["file"].get<std::string>()).string(), 1e7);
   const auto tokens = engine_->tokenizer().Encode(text, {.add_special_tokens = false});
@@ -101,8 +103,7 @@ TEST_F(BundledModelTest, UsageCountsEveryTokenInEveryLayer) {
   const GenerateResult result = engine_->Generate(*context_, "And God said", options);
   ASSERT_FALSE(usage.layers().empty());
   // The last new token is returned, not fed back.
-  const auto fed =
-      static_cast<int64_t>(result.prompt_tokens.size() + result.new_tokens.size()) - 1;
+  const auto fed = static_cast<int64_t>(result.prompt_tokens.size() + result.new_tokens.size()) - 1;
   for (size_t layer = 0; layer < usage.layers().size(); ++layer) {
     EXPECT_EQ(usage.num_tokens(layer), fed);
     int64_t rows = 0;

@@ -137,8 +137,8 @@ PerplexityResult Engine::Perplexity(const Context& context, std::span<const int3
   std::vector<float> logits(static_cast<size_t>(window * vocabulary));
   double sum = 0;
   for (int64_t index = 0; index < num_windows; ++index) {
-    const auto part = tokens.subspan(static_cast<size_t>(index * window),
-                                     static_cast<size_t>(window));
+    const auto part =
+        tokens.subspan(static_cast<size_t>(index * window), static_cast<size_t>(window));
     sequence.Clear();
     model_.Forward(context, part, sequence, TensorView(logits.data(), Shape{window, vocabulary}));
     for (size_t i = 0; i + 1 < part.size(); ++i) {

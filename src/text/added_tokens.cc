@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "io/quote.h"
 #include "text/json_document.h"
 #include "text/json_fields.h"
-#include "io/quote.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -100,10 +100,9 @@ void AddedTokens::CheckId(const AddedToken& token, const Vocabulary& vocabulary,
                 Concat("added token ", Quote(token.content), " must have id ", expected,
                        in_vocabulary ? ", its id in model.vocab" : ", the next free one"),
                 token.id);
-  OPST_CHECK_IO(
-      in_vocabulary || !vocabulary.TokenOf(token.id), file_,
-      Concat("added token ", Quote(token.content), " must not take an id of model.vocab"),
-      token.id);
+  OPST_CHECK_IO(in_vocabulary || !vocabulary.TokenOf(token.id), file_,
+                Concat("added token ", Quote(token.content), " must not take an id of model.vocab"),
+                token.id);
 }
 
 void AddedTokens::BuildTrees() {

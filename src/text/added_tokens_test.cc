@@ -46,16 +46,17 @@ TEST(AddedTokensTest, LongestOfSeveralWins) {
 }
 
 TEST(AddedTokensTest, StripFlagsTakeWhiteSpace) {
-  const Tokenizer left = With({Token(263, "<x>", {{"lstrip", true}})});
+  const Tokenizer left = With(Json::array({Token(263, "<x>", {{"lstrip", true}})}));
   EXPECT_EQ(left.Encode("a \n <x> b"), (Ids{'a', 263, ' ', 'b'}));
-  const Tokenizer right = With({Token(263, "<x>", {{"rstrip", true}})});
+  const Tokenizer right = With(Json::array({Token(263, "<x>", {{"rstrip", true}})}));
   EXPECT_EQ(right.Encode("a <x> \u3000b"), (Ids{'a', ' ', 263, 'b'}));
-  const Tokenizer both = With({Token(263, "<x>", {{"lstrip", true}, {"rstrip", true}})});
+  const Tokenizer both =
+      With(Json::array({Token(263, "<x>", {{"lstrip", true}, {"rstrip", true}})}));
   EXPECT_EQ(both.Encode(" <x> <x> "), (Ids{263, 263}));
 }
 
 TEST(AddedTokensTest, SingleWordMustStandAlone) {
-  const Tokenizer tokenizer = With({Token(263, "run", {{"single_word", true}})});
+  const Tokenizer tokenizer = With(Json::array({Token(263, "run", {{"single_word", true}})}));
   EXPECT_EQ(tokenizer.Encode("run-run"), (Ids{263, '-', 263}));
   EXPECT_EQ(tokenizer.Encode("rune"), (Ids{'r', 'u', 'n', 'e'}));
   EXPECT_EQ(tokenizer.Encode("_run"), (Ids{'_', 'r', 'u', 'n'}));
@@ -63,13 +64,14 @@ TEST(AddedTokensTest, SingleWordMustStandAlone) {
 
 TEST(AddedTokensTest, NormalizedTokensAreFoundInNormalizedText) {
   const Json nfc = {{"type", "NFC"}};
-  const Tokenizer given = With({Token(263, "e\u0301")}, nfc);
+  const Tokenizer given = With(Json::array({Token(263, "e\u0301")}), nfc);
   EXPECT_EQ(given.Encode("e\u0301"), Ids{263});
   EXPECT_EQ(given.Encode("\u00E9"), (Ids{0xC3, 0xA9}));
-  const Tokenizer normalized = With({Token(263, "e\u0301", {{"normalized", true}, {"special", false}})}, nfc);
-  EXPECT_EQ(normalized.Encode("e\u0301"), Ids{263});
-  EXPECT_EQ(normalized.Encode("\u00E9"), Ids{263});
-  EXPECT_EQ(normalized.Decode(Ids{263}), "\u00E9");
+  const Tokenizer normalized = With(
+      Json::array({Token(263, "\u65E5e\u0301", {{"normalized", true}, {"special", false}})}), nfc);
+  EXPECT_EQ(normalized.Encode("\u65E5e\u0301"), Ids{263});
+  EXPECT_EQ(normalized.Encode("\u65E5\u00E9"), Ids{263});
+  EXPECT_EQ(normalized.Decode(Ids{263}), "\u65E5\u00E9");
 }
 
 TEST(AddedTokensTest, RunsOfStrippedWhiteSpaceTakeLittleTime) {
@@ -82,17 +84,20 @@ TEST(AddedTokensTest, RunsOfStrippedWhiteSpaceTakeLittleTime) {
 }
 
 TEST(AddedTokensTest, RefusesIdsThatTheReferenceWouldNotGive) {
-  const auto error = [](const Json& tokens) { return IoErrorOf([&] { With(tokens); }); };
-  EXPECT_NE(error({Token(300, "<x>")}).find("must have id 263, the next free one; got 300"), std::string::npos);
-  EXPECT_NE(error({Token(7, "hello")}).find("must have id 259, its id in model.vocab; got 7"), std::string::npos);
-  EXPECT_NE(error({Token(263, "<x>"), Token(264, "<x>")}).find("twice"), std::string::npos);
-  EXPECT_NE(error({Token(259, "hello"), Token(259, "hello")}).find("twice"), std::string::npos);
-  EXPECT_NE(error({Token(263, "")}).find("1 to 1024 bytes"), std::string::npos);
-  EXPECT_NE(error({Token(263, std::string(2000, 'x'))}).find("1 to 1024 bytes"), std::string::npos);
-  EXPECT_NE(error({Token(5'000'000, "<x>")}).find("0 to 4194303"), std::string::npos);
-  EXPECT_NE(error({Token(263, "<x>", {{"shiny", true}})}).find("\"shiny\""), std::string::npos);
-  EXPECT_NE(error({Token(263, "<x>", {{"special", 1}})}).find("added_tokens[0].special must be true or false; got 1"),
-            std::string::npos);
+  const auto expect = [](std::initializer_list<Json> tokens, std::string_view part) {
+    const std::string error = IoErrorOf([&] { With(Json(Json::array_t(tokens))); });
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  };
+  expect({Token(300, "<x>")}, "\"<x>\" must have id 263, the next free one; got 300");
+  expect({Token(7, "hello")}, "\"hello\" must have id 259, its id in model.vocab; got 7");
+  expect({Token(263, "<x>"), Token(264, "<x>")}, "twice");
+  expect({Token(259, "hello"), Token(259, "hello")}, "twice");
+  expect({Token(263, "")}, "1 to 1024 bytes");
+  expect({Token(263, std::string(2000, 'x'))}, "1 to 1024 bytes");
+  expect({Token(5'000'000, "<x>")}, "0 to 4194303");
+  expect({Token(263, "<x>", {{"shiny", true}})}, "\"shiny\"");
+  expect({Token(263, "<x>", {{"special", 1}})},
+         "added_tokens[0].special must be true or false; got 1");
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "text/json_fields.h"
 #include "io/quote.h"
+#include "text/json_fields.h"
 #include "text/utf8.h"
 
 namespace opst::text {

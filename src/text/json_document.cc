@@ -1,5 +1,5 @@
-// An event reader: vocabulary and merges go straight into vectors, the small rest into a tree, so that
-// memory stays within a small multiple of the file's size.
+// An event reader: vocabulary and merges go straight into vectors, the small rest into a tree, so
+// that memory stays within a small multiple of the file's size.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "text/json_document.h"

@@ -98,8 +98,7 @@ void Fields::RefuseOthers() const {
   for (const auto& [key, value] : value_.items()) {
     const bool known = std::find(asked_.begin(), asked_.end(), key) != asked_.end();
     OPST_CHECK_IO(known, file_,
-                  Concat(path_.empty() ? "the file" : path_,
-                         " must have no field of another name than known"),
+                  Concat(path_.empty() ? "the file" : path_, " must have no unknown field"),
                   Quote(key));
   }
 }

@@ -6,8 +6,8 @@
 #include <cstddef>
 
 #include "base/check.h"
-#include "text/json_document.h"
 #include "io/quote.h"
+#include "text/json_document.h"
 
 namespace opst::text {
 namespace {

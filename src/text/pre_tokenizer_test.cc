@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::json;
 using Strings = std::vector<std::string>;
 
-Strings Run(const Json& step, std::string_view text, bool at_start = true) {
+Strings PiecesOf(const Json& step, std::string_view text, bool at_start = true) {
   Pieces pieces;
   PreTokenizer::Read(&step, "t.json").Run(text, at_start, pieces);
   Strings strings;
@@ -28,44 +28,48 @@ Json SplitAt(const Json& pattern, std::string_view behavior, bool invert = false
 
 TEST(PreTokenizerTest, SplitBehaviors) {
   const Json dash = {{"String", "-"}};
-  EXPECT_EQ(Run(SplitAt(dash, "Removed"), "a--b"), (Strings{"a", "b"}));
-  EXPECT_EQ(Run(SplitAt(dash, "Isolated"), "a--b"), (Strings{"a", "-", "-", "b"}));
-  EXPECT_EQ(Run(SplitAt(dash, "MergedWithPrevious"), "a--b"), (Strings{"a-", "-", "b"}));
-  EXPECT_EQ(Run(SplitAt(dash, "MergedWithNext"), "a--b"), (Strings{"a", "-", "-b"}));
-  EXPECT_EQ(Run(SplitAt(dash, "Contiguous"), "a--b"), (Strings{"a", "--", "b"}));
-  EXPECT_EQ(Run(SplitAt({{"Regex", "[a-z]+"}}, "Removed", true), "ab--c"), (Strings{"ab", "c"}));
+  EXPECT_EQ(PiecesOf(SplitAt(dash, "Removed"), "a--b"), (Strings{"a", "b"}));
+  EXPECT_EQ(PiecesOf(SplitAt(dash, "Isolated"), "a--b"), (Strings{"a", "-", "-", "b"}));
+  EXPECT_EQ(PiecesOf(SplitAt(dash, "MergedWithPrevious"), "a--b"), (Strings{"a-", "-", "b"}));
+  EXPECT_EQ(PiecesOf(SplitAt(dash, "MergedWithNext"), "a--b"), (Strings{"a", "-", "-b"}));
+  EXPECT_EQ(PiecesOf(SplitAt(dash, "Contiguous"), "a--b"), (Strings{"a", "--", "b"}));
+  EXPECT_EQ(PiecesOf(SplitAt({{"Regex", "[a-z]+"}}, "Removed", true), "ab--c"),
+            (Strings{"ab", "c"}));
 }
 
 TEST(PreTokenizerTest, ByteLevelCutsWordsAndSpellsBytes) {
   const Json words = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
-  EXPECT_EQ(Run(words, "I'm  here, 12!\n"), (Strings{"I", "'m", "Ġ", "Ġhere", ",", "Ġ12", "!", "Ċ"}));
+  EXPECT_EQ(PiecesOf(words, "I'm  here, 12!\n"),
+            (Strings{"I", "'m", "Ġ", "Ġhere", ",", "Ġ12", "!", "Ċ"}));
   const Json whole = {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"use_regex", false}};
-  EXPECT_EQ(Run(whole, "a b"), (Strings{"ĠaĠb"}));
-  EXPECT_EQ(Run(whole, " a"), (Strings{"Ġa"}));
+  EXPECT_EQ(PiecesOf(whole, "a b"), (Strings{"ĠaĠb"}));
+  EXPECT_EQ(PiecesOf(whole, " a"), (Strings{"Ġa"}));
 }
 
 TEST(PreTokenizerTest, DigitsAloneOrInRuns) {
-  EXPECT_EQ(Run({{"type", "Digits"}, {"individual_digits", true}}, "a12\u00BDb"),
+  EXPECT_EQ(PiecesOf({{"type", "Digits"}, {"individual_digits", true}}, "a12\u00BDb"),
             (Strings{"a", "1", "2", "\u00BD", "b"}));
-  EXPECT_EQ(Run({{"type", "Digits"}, {"individual_digits", false}}, "a12b"), (Strings{"a", "12", "b"}));
+  EXPECT_EQ(PiecesOf({{"type", "Digits"}, {"individual_digits", false}}, "a12b"),
+            (Strings{"a", "12", "b"}));
 }
 
 TEST(PreTokenizerTest, MetaspaceMarksWords) {
   const auto metaspace = [](std::string_view scheme, bool split) {
-    return Json{{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", scheme}, {"split", split}};
+    return Json{
+        {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", scheme}, {"split", split}};
   };
-  EXPECT_EQ(Run(metaspace("always", true), "a b", false), (Strings{"▁a", "▁b"}));
-  EXPECT_EQ(Run(metaspace("always", false), " a"), (Strings{"▁a"}));
-  EXPECT_EQ(Run(metaspace("first", false), "a b"), (Strings{"▁a▁b"}));
-  EXPECT_EQ(Run(metaspace("first", false), "a b", false), (Strings{"a▁b"}));
-  EXPECT_EQ(Run(metaspace("never", true), "a  b"), (Strings{"a", "▁", "▁b"}));
+  EXPECT_EQ(PiecesOf(metaspace("always", true), "a b", false), (Strings{"▁a", "▁b"}));
+  EXPECT_EQ(PiecesOf(metaspace("always", false), " a"), (Strings{"▁a"}));
+  EXPECT_EQ(PiecesOf(metaspace("first", false), "a b"), (Strings{"▁a▁b"}));
+  EXPECT_EQ(PiecesOf(metaspace("first", false), "a b", false), (Strings{"a▁b"}));
+  EXPECT_EQ(PiecesOf(metaspace("never", true), "a  b"), (Strings{"a", "▁", "▁b"}));
 }
 
 TEST(PreTokenizerTest, SequenceCutsPiecesFurther) {
   const Json steps = {SplitAt({{"String", ","}}, "Isolated"),
                       {{"type", "Digits"}, {"individual_digits", false}},
                       {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}};
-  EXPECT_EQ(Run({{"type", "Sequence"}, {"pretokenizers", steps}}, "a1, b"),
+  EXPECT_EQ(PiecesOf({{"type", "Sequence"}, {"pretokenizers", steps}}, "a1, b"),
             (Strings{"a", "1", ",", "Ġb"}));
 }
 
@@ -85,7 +89,8 @@ TEST(NormalizerTest, StepsInOrder) {
 }
 
 TEST(NormalizerTest, RefusesToGrowWithoutBound) {
-  const Json grow = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1000, 'a')}};
+  const Json grow = {
+      {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1000, 'a')}};
   const Json steps = {{"type", "Sequence"}, {"normalizers", {grow, grow, grow, grow}}};
   const std::string error = IoErrorOf([&] { Normalized(steps, "aaaa"); });
   EXPECT_NE(error.find("must not blow up a text"), std::string::npos) << error;

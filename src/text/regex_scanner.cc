@@ -21,8 +21,7 @@ bool IsAsciiLetterOrDigit(char32_t c) {
 }  // namespace
 
 void RegexScanner::Refuse(std::string_view construct) const {
-  ThrowIo(source_.file, Concat(source_.field, " must not use ", construct),
-          Quote(source_.pattern));
+  ThrowIo(source_.file, Concat(source_.field, " must not use ", construct), Quote(source_.pattern));
 }
 
 bool RegexScanner::Accept(std::string_view token) {

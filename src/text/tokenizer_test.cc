@@ -42,7 +42,8 @@ TEST(TokenizerTest, SpecialTokensInTheText) {
   const Tokenizer tokenizer = Load(SmallTokenizerJson());
   EXPECT_EQ(tokenizer.Encode("he<end>he"), (Ids{256, 263, 256}));
   EXPECT_EQ(tokenizer.Encode("<end", {}), (Ids{'<', 'e', 'n', 'd'}));
-  EXPECT_EQ(tokenizer.Encode("<end>", {.special_tokens_as_text = true}), (Ids{'<', 'e', 'n', 'd', '>'}));
+  EXPECT_EQ(tokenizer.Encode("<end>", {.special_tokens_as_text = true}),
+            (Ids{'<', 'e', 'n', 'd', '>'}));
   EXPECT_EQ(tokenizer.Decode(Ids{256, 263, 256}), "hehe");
   EXPECT_EQ(tokenizer.Decode(Ids{256, 263, 256}, {.skip_special_tokens = false}), "he<end>he");
 }
@@ -51,11 +52,13 @@ TEST(TokenizerTest, TemplateAddsIdsOnRequest) {
   Json json = SmallTokenizerJson();
   json["post_processor"] = {
       {"type", "TemplateProcessing"},
-      {"single", {{{"SpecialToken", {{"id", "E"}, {"type_id", 0}}}},
-                  {{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
-                  {{"SpecialToken", {{"id", "W"}, {"type_id", 0}}}}}},
-      {"special_tokens", {{"E", {{"id", "E"}, {"ids", {263}}, {"tokens", {"<end>"}}}},
-                          {"W", {{"id", "W"}, {"ids", {256, 257}}, {"tokens", {"he", "ll"}}}}}}};
+      {"single",
+       {{{"SpecialToken", {{"id", "E"}, {"type_id", 0}}}},
+        {{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+        {{"SpecialToken", {{"id", "W"}, {"type_id", 0}}}}}},
+      {"special_tokens",
+       {{"E", {{"id", "E"}, {"ids", {263}}, {"tokens", {"<end>"}}}},
+        {"W", {{"id", "W"}, {"ids", {256, 257}}, {"tokens", {"he", "ll"}}}}}}};
   const Tokenizer tokenizer = Load(json);
   EXPECT_EQ(tokenizer.Encode("a"), (Ids{263, 'a', 256, 257}));
   EXPECT_EQ(tokenizer.Encode("a", {.add_special_tokens = false}), Ids{'a'});
@@ -121,21 +124,24 @@ TEST(StreamDecoderTest, HoldsBackWhatMayBecomeACharacter) {
 }
 
 TEST(StreamDecoderTest, ByteFallbackRunWaitsForItsEnd) {
-  const Tokenizer tokenizer = Load(
-      {{"model", {{"type", "BPE"},
-                  {"vocab", {{"▁a", 0}, {"<0xE4>", 1}, {"<0xBD>", 2}, {"<0xA0>", 3}}},
-                  {"merges", Json::array()}}},
-       {"decoder", {{"type", "Sequence"},
-                    {"decoders", {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
-                                  {{"type", "ByteFallback"}},
-                                  {{"type", "Fuse"}},
-                                  {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}}}});
+  const Tokenizer tokenizer =
+      Load({{"model",
+             {{"type", "BPE"},
+              {"vocab", {{"▁a", 0}, {"<0xE4>", 1}, {"<0xBD>", 2}, {"<0xA0>", 3}}},
+              {"merges", Json::array()}}},
+            {"decoder",
+             {{"type", "Sequence"},
+              {"decoders",
+               {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
+                {{"type", "ByteFallback"}},
+                {{"type", "Fuse"}},
+                {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}}}});
   StreamDecoder stream(tokenizer);
   EXPECT_EQ(stream.Push(0), "a");  // the first space was prepended when encoding
   EXPECT_EQ(stream.Push(0), " a");
-  EXPECT_EQ(stream.Push(1) + stream.Push(2) + stream.Push(3), "");
+  for (const int32_t id : {1, 2, 3}) EXPECT_EQ(stream.Push(id), "");
   EXPECT_EQ(stream.Push(0), "\u4F60 a");
-  EXPECT_EQ(stream.Push(1) + stream.Push(2), "");
+  for (const int32_t id : {1, 2}) EXPECT_EQ(stream.Push(id), "");
   EXPECT_EQ(stream.Flush(), kReplaced + kReplaced);
   EXPECT_EQ(stream.Push(0), "a");  // a new text
 }

@@ -31,9 +31,9 @@ TEST(Utf8Test, EveryCharacterSurvivesWritingAndReading) {
 }
 
 TEST(Utf8Test, SurrogatesAndOverlongFormsAndHighCodesAreInvalid) {
-  for (const char* bytes : {"\xED\xA0\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xE0\x9F\xBF",
-                            "\xF0\x80\x80\x80", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80",
-                            "\xF5\x80\x80\x80", "\xFF", "\x80", "\xBF"}) {
+  for (const char* bytes :
+       {"\xED\xA0\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xE0\x9F\xBF", "\xF0\x80\x80\x80",
+        "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "\x80", "\xBF"}) {
     EXPECT_FALSE(IsValidUtf8(bytes)) << bytes;
   }
 }
@@ -44,12 +44,18 @@ TEST(Utf8Test, EachMaximalInvalidPieceBecomesOneReplacementCharacter) {
   const std::pair<const char*, std::string> rows[] = {
       {"abc", "abc"},
       {"a\xFFz", "a" + r + "z"},
-      {"\xE4\xBD", r},                     // truncated at the end
-      {"\xE4\xBD" "A", r + "A"},           // one piece of two bytes
-      {"\xE4" "A", r + "A"},
-      {"\xF0\x9F\x98" "A", r + "A"},       // one piece of three bytes
+      {"\xE4\xBD", r},  // truncated at the end
+      {"\xE4\xBD"
+       "A",
+       r + "A"},  // one piece of two bytes
+      {"\xE4"
+       "A",
+       r + "A"},
+      {"\xF0\x9F\x98"
+       "A",
+       r + "A"},  // one piece of three bytes
       {"\xF0\x9F\x98\xF0\x9F\x98\x80", r + "\xF0\x9F\x98\x80"},
-      {"\xED\xA0\x80", r + r + r},         // a surrogate: no byte of it can begin a character
+      {"\xED\xA0\x80", r + r + r},  // a surrogate: no byte of it can begin a character
       {"\xC0\x80", r + r},
       {"\xF4\x90\x80\x80", r + r + r + r},
       {"\x80\x80", r + r},

@@ -32,8 +32,8 @@ Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int32_t>>& token
   sorted_.reserve(tokens.size());
   for (const auto& [token, id] : tokens) {
     Span& span = spans_[static_cast<size_t>(id)];
-    OPST_CHECK_IO(!span.used, file, "model.vocab must give each id to one token",
-                  Quote(View(span)), " and ", Quote(token), " for id ", id);
+    OPST_CHECK_IO(!span.used, file, "model.vocab must give each id to one token", Quote(View(span)),
+                  " and ", Quote(token), " for id ", id);
     span = {arena_.size(), token.size(), true};
     arena_ += token;
     sorted_.push_back({HeadOf(token), id});

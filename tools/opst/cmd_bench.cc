@@ -168,13 +168,12 @@ void AddLayer(CLI::App& bench) {
   AddBenchArguments(*command, *arguments);
   command->callback([arguments] {
     const LayerShape shape = bench::FindShape(arguments->batch.shape);
-    const bench::LayerBenchOptions options{
-        .shape = shape,
-        .tokens = TokensOf(arguments->batch, shape.all_tokens()),
-        .format = arguments->format,
-        .routing = arguments->batch.routing,
-        .runs_plain_loop = arguments->runs_plain_loop,
-        .runs = arguments->runs};
+    const bench::LayerBenchOptions options{.shape = shape,
+                                           .tokens = TokensOf(arguments->batch, shape.all_tokens()),
+                                           .format = arguments->format,
+                                           .routing = arguments->batch.routing,
+                                           .runs_plain_loop = arguments->runs_plain_loop,
+                                           .runs = arguments->runs};
     RunBench(*arguments, "layer", [&](const Context& context, const ProgressFn& on_progress) {
       return bench::RunLayerBench(context, options, on_progress);
     });
@@ -192,8 +191,7 @@ void AddRouting(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand(
       "routing", "Gating and routing plan, beside plain C++ (softmax, partial_sort, vectors)");
   AddTokenArguments(*command, arguments->batch);
-  command
-      ->add_option(Spellings("num-experts"), arguments->num_experts, "E instead of the shape's")
+  command->add_option(Spellings("num-experts"), arguments->num_experts, "E instead of the shape's")
       ->check(CLI::Range(1, 1 << 20));
   command->add_option(Spellings("top-k"), arguments->top_k, "k instead of the shape's")
       ->check(CLI::Range(1, 1 << 20));

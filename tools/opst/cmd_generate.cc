@@ -87,13 +87,15 @@ void RunGenerate(const Settings& settings, GenerateArguments& arguments) {
 }
 
 void AddSampling(CLI::App& command, SamplingOptions& sampling) {
-  command.add_option("--temperature", sampling.temperature,
-                     "Randomness; 0 takes the most likely token each time")
+  command
+      .add_option("--temperature", sampling.temperature,
+                  "Randomness; 0 takes the most likely token each time")
       ->capture_default_str();
   command.add_option("--top-k,--top_k", sampling.top_k, "Draw among the k most likely; 0 = all")
       ->capture_default_str();
-  command.add_option("--top-p,--top_p", sampling.top_p,
-                     "Draw among the fewest tokens that reach this probability")
+  command
+      .add_option("--top-p,--top_p", sampling.top_p,
+                  "Draw among the fewest tokens that reach this probability")
       ->capture_default_str();
   command.add_option("--seed", sampling.seed, "The same seed gives the same text")
       ->capture_default_str();

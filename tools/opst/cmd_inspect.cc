@@ -54,8 +54,8 @@ void PrintMemory(const PackedModel& model) {
   }
   const AttentionRecipe& attention = config.attention;
   const int64_t context = std::min<int64_t>(config.max_positions, 4096);
-  const size_t cache = KvCache::NumBytes(config.num_layers, attention.num_kv_heads,
-                                         attention.head_dim, context);
+  const size_t cache =
+      KvCache::NumBytes(config.num_layers, attention.num_kv_heads, attention.head_dim, context);
   const uint64_t file_bytes = model.file().file().size();
   const double active = config.routing.num_experts == 0
                             ? 0
@@ -65,8 +65,7 @@ void PrintMemory(const PackedModel& model) {
   std::printf("\nMemory\n");
   std::printf("  file, mapped               %10s\n", FormatBytes(file_bytes).c_str());
   std::printf("  of that experts            %10s (%s read per token)\n",
-              FormatBytes(experts).c_str(),
-              FormatBytes(static_cast<uint64_t>(active)).c_str());
+              FormatBytes(experts).c_str(), FormatBytes(static_cast<uint64_t>(active)).c_str());
   std::printf("  keys and values            %10s for %lld tokens\n", FormatBytes(cache).c_str(),
               static_cast<long long>(context));
 }

@@ -27,8 +27,7 @@ void RunPerplexity(const Settings& settings, const PerplexityArguments& argument
   const PerplexityResult result = engine.Perplexity(context, tokens, arguments.window);
   std::printf("perplexity %.4f (nll %.6f) over %lld predicted tokens in %lld windows of %lld\n",
               result.perplexity, result.nll, static_cast<long long>(result.num_predicted),
-              static_cast<long long>(result.num_windows),
-              static_cast<long long>(arguments.window));
+              static_cast<long long>(result.num_windows), static_cast<long long>(arguments.window));
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ constexpr const char* kDescription =
 
 constexpr const char* kFooter =
     "\n`opst COMMAND --help` explains a command. Settings that every command takes (--threads,\n"
-    "--isa, --load, ...) may also stand in the environment as OPST_THREADS, ... or in a file named\n"
+    "--isa, --load, ...) may also stand in the environment as OPST_THREADS, ... or in a file "
+    "named\n"
     "by --config; see docs/environment.md. Exit codes: 0 success, 1 failure, 2 usage.";
 
 void AddCommands(CLI::App& app) {

@@ -40,8 +40,8 @@ void PrintTokens(const Engine& engine, const std::vector<int32_t>& tokens,
     std::printf(" %9s", Concat("layer ", usage.layers()[i]).c_str());
   }
   std::printf("\n");
-  const int64_t count = std::min({kMaxTokens, usage.num_tokens(0),
-                                  static_cast<int64_t>(tokens.size())});
+  const int64_t count =
+      std::min({kMaxTokens, usage.num_tokens(0), static_cast<int64_t>(tokens.size())});
   for (int64_t token = 0; token < count; ++token) {
     std::printf("%-18s", Label(engine, tokens[static_cast<size_t>(token)]).c_str());
     for (size_t i = 0; i < num_layers; ++i) {
@@ -59,7 +59,8 @@ void PrintShares(const ExpertUsage& usage) {
     for (const int64_t n : counts) sum += n;
     std::printf("layer %-3lld", static_cast<long long>(usage.layers()[i]));
     for (const int64_t n : counts) {
-      std::printf(" %4.0f", 100.0 * static_cast<double>(n) / static_cast<double>(std::max<int64_t>(sum, 1)));
+      std::printf(" %4.0f",
+                  100.0 * static_cast<double>(n) / static_cast<double>(std::max<int64_t>(sum, 1)));
     }
     std::printf("\n");
   }

@@ -65,6 +65,9 @@ void PanelProduct::MultiplyBlock(const float* a_block, size_t num_rows, size_t b
     if (expands) {
       group.slab = reinterpret_cast<const std::byte*>(scratch);
       group.panel_stride = kBlockK * kPanelWidth * sizeof(float);
+      // The zero that pairs with an odd last input is multiplied as in the bf16 tile: it turns a sum
+      // of -0 into +0, and a row's bits must not depend on which of the two paths it takes.
+      if (layout_.format == WeightFormat::kBf16) group.k += k % 2;
       for (size_t p = 0; p < group.num_panels; ++p) {
         DecodeSlab(layout_.format, slab + p * panel_stride_, k,
                    scratch + p * kBlockK * kPanelWidth);

@@ -71,11 +71,17 @@ void FusedChunk::RunUp(size_t index, float* worker_scratch) const {
   const auto column = static_cast<size_t>(task.first_panel * PanelLayout::kPairWidth);
   float* out = const_cast<float*>(activations.data) + column / kBlockK * activations.block_stride +
                column % kBlockK;
+  // bf16 panels read the activation behind an odd F; padding columns of a row with infinities are
+  // NaN, so it is cleared.
+  const auto ffn = static_cast<size_t>(request_.experts->down.layout().in);
+  const size_t columns = static_cast<size_t>(task.num_panels) * PanelLayout::kPairWidth;
+  const bool clears_pad = ffn % 2 != 0 && column + columns > ffn;
   for (int64_t row = 0; row < task.num_rows; ++row) {
+    float* activated = out + static_cast<size_t>(task.first_row + row) * kBlockK;
     GatedActivation(request_.options->activation,
                     scratch.c + static_cast<size_t>(row) * kTaskColumns,
-                    static_cast<size_t>(task.num_panels),
-                    out + static_cast<size_t>(task.first_row + row) * kBlockK);
+                    static_cast<size_t>(task.num_panels), activated);
+    if (clears_pad) activated[ffn - column] = 0;
   }
 }
 

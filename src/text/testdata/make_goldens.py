@@ -76,11 +76,16 @@ def sequence(*steps):
     return {"type": "Sequence", "pretokenizers": list(steps)}
 
 
-def added(token_id, content, **flags):
-    token = {"id": token_id, "content": content, "single_word": False, "lstrip": False,
-             "rstrip": False, "normalized": False, "special": True}
-    token.update(flags)
-    return token
+def added(model, *tokens):
+    """Added tokens with the ids that the reference gives them whatever the file says."""
+    vocab, result = model["vocab"], []
+    new = len(vocab)
+    for content, flags in tokens:
+        token = {"id": vocab.get(content, new), "content": content, "single_word": False,
+                 "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+        new += content not in vocab
+        result.append(dict(token, **flags))
+    return result
 
 
 def template(name, token_id):
@@ -91,13 +96,12 @@ def template(name, token_id):
 
 
 def configurations(byte_level, byte_fallback):
-    n = len(byte_level["vocab"])
-    chat = [added(n, "<|im_start|>"), added(n + 1, "<|im_end|>"), added(n + 2, "the", special=False)]
-    flags = [added(n, "<s>", lstrip=True), added(n + 1, "</s>", rstrip=True),
-             added(n + 2, "run", single_word=True, special=False),
-             added(n + 3, "    ", normalized=True, special=False),
-             added(n + 4, "\u212b", normalized=True, special=False)]
-    sentence = [added(i, piece) for i, piece in enumerate(["<unk>", "<s>", "</s>"])]
+    chat = added(byte_level, ("<|im_start|>", {}), ("<|im_end|>", {}), ("the", {"special": False}))
+    flags = added(byte_level, ("<s>", {"lstrip": True}), ("</s>", {"rstrip": True}),
+                  ("run", {"single_word": True, "special": False}),
+                  ("    ", {"normalized": True, "special": False}),
+                  ("\u212b", {"normalized": True, "special": False}))
+    sentence = added(byte_fallback, ("<unk>", {}), ("<s>", {}), ("</s>", {}))
     legacy = {"type": "Sequence", "normalizers": [
         {"type": "Prepend", "prepend": "▁"},
         {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]}
@@ -112,7 +116,7 @@ def configurations(byte_level, byte_fallback):
                                      decoder=BYTES, added_tokens=chat)
     yield "llama3", "byte_level", dict(pre_tokenizer=sequence(split(LLAMA3), BYTES), decoder=BYTES,
                                        post_processor={"type": "Sequence", "processors": [
-                                           BYTES, template("<|im_start|>", n)]},
+                                           BYTES, template("<|im_start|>", chat[0]["id"])]},
                                        added_tokens=chat, model={"ignore_merges": True})
     yield "cased", "byte_level", dict(pre_tokenizer=sequence(split(CASED), BYTES), decoder=BYTES)
     yield "three splits", "byte_level", dict(pre_tokenizer=sequence(*map(split, THREE), BYTES),

@@ -9,7 +9,7 @@ Digits: Rust's own table, Unicode 17.
 Normal forms: the package's tables are Unicode 9. Listed are the code points that later versions
 give a combining class, a decomposition or a composition. Needs `unicodedata2`, the newer the better.
 
-    python make_unicode_tables.py ../unicode_tables.cc
+    python make_unicode_tables.py ../unicode_tables.cc && clang-format -i ../unicode_tables.cc
 """
 # SPDX-FileCopyrightText: ops-transformer authors
 # SPDX-License-Identifier: Apache-2.0

@@ -1,0 +1,102 @@
+// Packed files that are damaged, altered, foreign or of another version never load quietly.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/packed_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "convert/testing/checkpoint_copy.h"
+#include "opst/convert.h"
+
+namespace opst {
+namespace {
+
+using testing::CheckpointCopy;
+using ::testing::HasSubstr;
+
+// A converted model whose file can be rewritten byte by byte.
+class PackedModelTest : public ::testing::Test {
+ protected:
+  PackedModelTest() : copy_("mixtral") {
+    Convert(context_, copy_.Write(), copy_.output());
+    bytes_ = ReadWholeFile(copy_.output(), 1 << 24);
+  }
+
+  void Rewrite(const std::string& bytes) { std::ofstream(copy_.output()) << bytes; }
+  void Replace(const std::string& from, const std::string& to) {
+    ASSERT_EQ(from.size(), to.size());
+    std::string bytes = bytes_;
+    bytes.replace(bytes.find(from), from.size(), to);
+    Rewrite(bytes);
+  }
+  std::string ErrorOfOpening() {
+    try {
+      PackedModel::Open(copy_.output(), LoadMode::kMap)->CheckChecksums();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kIo);
+      return error.what();
+    }
+    return "no error";
+  }
+
+  Context context_;
+  CheckpointCopy copy_;
+  std::string bytes_;
+};
+
+TEST_F(PackedModelTest, AnUntouchedFilePassesItsChecksums) {
+  EXPECT_EQ(ErrorOfOpening(), "no error");
+}
+
+TEST_F(PackedModelTest, OneAlteredBitIsFoundByTheChecksum) {
+  std::string bytes = bytes_;
+  bytes[bytes.size() - 40] = static_cast<char>(bytes[bytes.size() - 40] ^ 1);
+  Rewrite(bytes);
+  EXPECT_THAT(ErrorOfOpening(), HasSubstr("checksum of head must be"));
+}
+
+TEST_F(PackedModelTest, ATruncatedFileIsRefused) {
+  for (const size_t length :
+       {size_t{0}, size_t{7}, size_t{100}, bytes_.size() / 2, bytes_.size() - 1}) {
+    Rewrite(bytes_.substr(0, length));
+    EXPECT_NE(ErrorOfOpening(), "no error") << length;
+  }
+}
+
+TEST_F(PackedModelTest, ANewerFormatIsRefusedByNumber) {
+  Replace(R"("opst_format":"1")", R"("opst_format":"2")");
+  EXPECT_THAT(ErrorOfOpening(), HasSubstr("reads packed files up to format 1"));
+}
+
+TEST_F(PackedModelTest, AnotherRecipeThanTheConfigsIsRefused) {
+  Replace(R"(\"renormalizes\":true)", R"(\"renormalizes\":TRUE)");
+  EXPECT_THAT(ErrorOfOpening(), HasSubstr("convert the source again"));
+}
+
+TEST_F(PackedModelTest, AConfigThatNoLongerFitsTheTensorsIsRefused) {
+  Replace(R"(\"num_local_experts\":5)", R"(\"num_local_experts\":6)");
+  EXPECT_NE(ErrorOfOpening(), "no error");
+}
+
+TEST_F(PackedModelTest, APlainCheckpointIsNamedAsSuch) {
+  std::filesystem::copy_file(
+      std::filesystem::path(OPST_SOURCE_DIR) / "tests/data/tiny/mixtral/model.safetensors",
+      copy_.output(), std::filesystem::copy_options::overwrite_existing);
+  EXPECT_THAT(ErrorOfOpening(), HasSubstr("opst convert"));
+}
+
+TEST_F(PackedModelTest, TensorsAre64ByteAlignedInFileAndMemory) {
+  const auto model = PackedModel::Open(copy_.output(), LoadMode::kMap);
+  for (const PackedTensor& tensor : PackedTensors(model->config())) {
+    const auto bytes = model->file().Bytes(model->file().At(tensor.name()));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes.data()) % 64, 0u) << tensor.name();
+  }
+}
+
+}  // namespace
+}  // namespace opst

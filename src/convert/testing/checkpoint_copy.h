@@ -1,0 +1,81 @@
+// A tiny checkpoint copied into a temporary folder, with changes: for tests of broken sources.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_CONVERT_TESTING_CHECKPOINT_COPY_H_
+#define OPST_CONVERT_TESTING_CHECKPOINT_COPY_H_
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/file.h"
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+
+namespace opst::testing {
+
+struct TensorCopy {
+  SafetensorsDeclaration declaration;
+  std::vector<std::byte> bytes;
+};
+
+// Folder with config.json and model.safetensors of tests/data/tiny/<name>; removed at the end.
+class CheckpointCopy {
+ public:
+  explicit CheckpointCopy(const std::string& name) {
+    const auto source = std::filesystem::path(OPST_SOURCE_DIR) / "tests/data/tiny" / name;
+    std::string pattern = (std::filesystem::temp_directory_path() / "opst-copy-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    config_ = nlohmann::json::parse(ReadWholeFile((source / "config.json").string(), 1 << 20));
+    const auto file = SafetensorsFile::Open((source / "model.safetensors").string());
+    for (const SafetensorsTensor& tensor : file.tensors()) {
+      const auto bytes = file.Bytes(tensor);
+      tensors_.push_back({{tensor.name, tensor.dtype, tensor.shape}, {bytes.begin(), bytes.end()}});
+    }
+  }
+  ~CheckpointCopy() { std::filesystem::remove_all(folder_); }
+  CheckpointCopy(const CheckpointCopy&) = delete;
+  CheckpointCopy& operator=(const CheckpointCopy&) = delete;
+
+  nlohmann::json& config() { return config_; }
+  std::vector<TensorCopy>& tensors() { return tensors_; }
+  TensorCopy& tensor(const std::string& name) {
+    for (TensorCopy& tensor : tensors_) {
+      if (tensor.declaration.name == name) return tensor;
+    }
+    throw std::out_of_range(name);
+  }
+  void Remove(const std::string& name) {
+    std::erase_if(tensors_, [&](const TensorCopy& t) { return t.declaration.name == name; });
+  }
+
+  // Writes the folder as it is now and returns its path.
+  std::string Write() const {
+    std::ofstream(folder_ / "config.json") << config_.dump();
+    std::vector<SafetensorsDeclaration> declarations;
+    for (const TensorCopy& tensor : tensors_) declarations.push_back(tensor.declaration);
+    // alignment 1: no padding tensors, as other programs write
+    SafetensorsWriter writer((folder_ / "model.safetensors").string(), declarations, {},
+                             {.if_exists = IfExists::kReplace, .alignment = 1});
+    for (const TensorCopy& tensor : tensors_) {
+      writer.Append(tensor.declaration.name, tensor.bytes);
+    }
+    writer.Finish();
+    return folder_.string();
+  }
+  std::string output() const { return (folder_ / "model.opst").string(); }
+
+ private:
+  std::filesystem::path folder_;
+  nlohmann::json config_;
+  std::vector<TensorCopy> tensors_;
+};
+
+}  // namespace opst::testing
+
+#endif  // OPST_CONVERT_TESTING_CHECKPOINT_COPY_H_
