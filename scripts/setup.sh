@@ -87,17 +87,16 @@ install_packages() {
   need_command make make
   need_command ninja-build ninja
   need_command ccache ccache
-  need_command git git
-  need_command pkg-config pkg-config
-  need_command python3 python3
   local package
-  for package in libc6-dev ca-certificates nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev \
-    libxxhash-dev; do
+  for package in libc6-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev libxxhash-dev; do
     need_package "$package"
   done
   if [ "$with_tests" = yes ]; then
     need_package libgtest-dev
     need_package libgmock-dev
+    need_package ca-certificates
+    need_command git git
+    need_command python3 python3
   fi
   [ ${#missing[@]} != 0 ] || return 0
   apt_install "${missing[@]}"

@@ -103,7 +103,8 @@ TEST_P(GemmTileTest, EveryTileEqualsFp64) {
     const TileKernels& tiles = GetTileKernels(format);
     ASSERT_GE(tiles.max_rows, 1u);
     ASSERT_LE(tiles.max_rows, kMaxTileRows);
-    for (const size_t k : {0, 1, 2, 3, 4, 7, 16, 31, 64, 255, 256}) {
+    for (const size_t k : {size_t{0}, size_t{1}, size_t{2}, size_t{3}, size_t{7}, size_t{16},
+                           size_t{31}, size_t{64}, kBlockK - 1, kBlockK}) {
       const Panels panels(format, 2, k, static_cast<uint32_t>(k + 1));
       for (size_t rows = 1; rows <= tiles.max_rows; ++rows) {
         ASSERT_NE(tiles.tile[rows - 1][0], nullptr);
@@ -126,7 +127,7 @@ TEST_P(GemmTileTest, TilesBeyondTheLargestDoNotExist) {
 
 // A row's bits must not depend on the height and width of the tile that computed it.
 TEST_P(GemmTileTest, AllTilesGiveTheSameBits) {
-  constexpr size_t kInputs = 129;
+  constexpr size_t kInputs = kBlockK - 1;
   for (const WeightFormat format : kFormats) {
     const TileKernels& tiles = GetTileKernels(format);
     const Panels panels(format, 2, kInputs, 5);
@@ -136,16 +137,26 @@ TEST_P(GemmTileTest, AllTilesGiveTheSameBits) {
     std::vector<float> alone(tiles.max_rows * ldc);
     for (size_t row = 0; row < tiles.max_rows; ++row) {
       for (size_t panel = 0; panel < 2; ++panel) {
-        tiles.tile[0][0]({a.data() + row * kBlockK, panels.bytes.data() + panel * stride, stride,
-                         kInputs, alone.data() + row * ldc + panel * kPanelWidth, ldc, {}});
+        tiles.tile[0][0]({a.data() + row * kBlockK,
+                          panels.bytes.data() + panel * stride,
+                          stride,
+                          kInputs,
+                          alone.data() + row * ldc + panel * kPanelWidth,
+                          ldc,
+                          {}});
       }
     }
     for (size_t rows = 1; rows <= tiles.max_rows; ++rows) {
       std::vector<float> together(rows * ldc);
       const size_t step = tiles.PanelsPerTile(rows);
       for (size_t panel = 0; panel < 2; panel += step) {
-        tiles.tile[rows - 1][step - 1]({a.data(), panels.bytes.data() + panel * stride, stride,
-                                       kInputs, together.data() + panel * kPanelWidth, ldc, {}});
+        tiles.tile[rows - 1][step - 1]({a.data(),
+                                        panels.bytes.data() + panel * stride,
+                                        stride,
+                                        kInputs,
+                                        together.data() + panel * kPanelWidth,
+                                        ldc,
+                                        {}});
       }
       EXPECT_EQ(std::memcmp(together.data(), alone.data(), together.size() * sizeof(float)), 0)
           << Name(format) << ", " << rows << " rows";
@@ -153,9 +164,32 @@ TEST_P(GemmTileTest, AllTilesGiveTheSameBits) {
   }
 }
 
+// Fetching the next weights cuts the inputs into chunks; the chain must be the same.
+TEST_P(GemmTileTest, PrefetchingDoesNotChangeBits) {
+  for (const WeightFormat format : kFormats) {
+    const TileKernels& tiles = GetTileKernels(format);
+    for (size_t k = 0; k <= 3 * kPrefetchChunk + 1; ++k) {
+      const Panels panels(format, 2, k, 5);
+      const size_t stride = panels.layout.panel_bytes();
+      const std::vector<float> a = RandomInputs(tiles.max_rows, k, 6);
+      const size_t panel_count = tiles.PanelsPerTile(tiles.max_rows);
+      std::vector<float> plain(tiles.max_rows * 2 * kPanelWidth);
+      std::vector<float> fetching = plain;
+      TileRequest request{a.data(),     panels.bytes.data(), stride, k,
+                          plain.data(), 2 * kPanelWidth,     {}};
+      const TileFn tile = tiles.tile[tiles.max_rows - 1][panel_count - 1];
+      tile(request);
+      request.c = fetching.data();
+      request.prefetch = {panels.bytes.data(), stride, 64};
+      tile(request);
+      EXPECT_EQ(fetching, plain) << Name(format) << ", k " << k;
+    }
+  }
+}
+
 TEST_P(GemmTileTest, DecodedSlabsHoldTheExactWeights) {
   for (const WeightFormat format : kFormats) {
-    for (const size_t k : {0, 1, 2, 5, 256}) {
+    for (const size_t k : {size_t{0}, size_t{1}, size_t{2}, size_t{5}, kBlockK}) {
       Panels panels(format, 1, k, 3);
       if (k > 1) {
         panels.Set(0, 0, std::numeric_limits<float>::infinity());

@@ -47,7 +47,7 @@ class GroupedMatmulTest : public EachIsaTest {
         << worst << "; E " << num_groups << ", N " << n << ", K " << k << ", " << Name(dtype);
   }
 
-  const Context context_ = MakeContext(2);
+  const Context context_ = MakeContext(1);
 };
 
 // All M from 0 to 70: the largest against fp64, the others bit for bit against the largest.
@@ -84,8 +84,8 @@ TEST_P(GroupedMatmulTest, EveryRemainderOfColumnsAndInputs) {
   sizes.insert(sizes.end(), {255, 256, 257, 258, 513});
   for (const DType dtype : kDtypes) {
     for (const int64_t size : sizes) {
-      for (const int64_t other : {1, 3, 32, 257}) {
-        for (const int64_t rows : {1, 5, 30}) {
+      for (const int64_t other : {1, 3, 40}) {
+        for (const int64_t rows : {1, 30}) {
           ExpectCorrect({rows}, size, other, dtype);
           ExpectCorrect({rows}, other + 1, size, dtype);
         }

@@ -56,8 +56,8 @@ TEST_P(MoeFfnInvarianceTest, ThreadsTaskSizesAndChunksDoNotChangeBits) {
         const Context context = MakeContext(2, {{"expert_batch_size", rows}});
         EXPECT_TRUE(layer.Run(context, options).HasSameBits(wanted)) << rows;
       }
-      for (const char* bytes : {"0", "1", "900KB", "1MB", "2MB"}) {
-        const Context context = MakeContext(2, {{"stage1_buffer_size", bytes}});
+      for (const char* bytes : {"0", "900KB", "1MB", "2MB"}) {
+        const Context context = MakeContext(1, {{"stage1_buffer_size", bytes}});
         EXPECT_TRUE(layer.Run(context, options).HasSameBits(wanted)) << bytes;
       }
     }

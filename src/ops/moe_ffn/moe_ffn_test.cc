@@ -69,7 +69,7 @@ class MoeFfnTest : public EachIsaTest {
     }
   }
 
-  const Context context_ = MakeContext(2);
+  const Context context_ = MakeContext(1);
   const Context reference_ = MakeReferenceContext();
 };
 
@@ -90,7 +90,7 @@ TEST_P(MoeFfnTest, EveryNumberOfTokensBeyondOneBlockOfInputs) {
 TEST_P(MoeFfnTest, EveryElementOfOddRowsIsComputed) {
   for (const DType dtype : kDtypes) {
     for (const int64_t hidden : {1, 7, 100, 255, 257, 300}) {
-      for (const int64_t ffn : {1, 3, 33, 255, 257}) {
+      for (const int64_t ffn : {1, 3, 33}) {
         const TestExperts experts(context_, dtype, 2, hidden, ffn, 9);
         ExpectCorrect(experts, RandomSlots(5, 2, 2, 1), {}, {});
       }
