@@ -18,9 +18,9 @@ namespace opst {
 
 // Rows of one expert that a task covers at most: A's block (192 KB) and C (192 KB) of a task share
 // a 512 KB L2.
-constexpr size_t kRowsPerTask = 192;
+constexpr size_t kRowsPerTask = 128;
 // 16 panels = 256 columns: copying a row into the task costs 1/256 of multiplying it.
-constexpr size_t kPanelsPerTask = 16;
+constexpr size_t kPanelsPerTask = 32;
 constexpr size_t kTaskColumns = kPanelsPerTask * kPanelWidth;
 
 struct ExpertTask {
