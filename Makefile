@@ -2,11 +2,11 @@
 # SPDX-FileCopyrightText: ops-transformer authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Variables: TARGET=auto|native|<instruction set>   PRESET=release|dev|asan-ubsan|tsan   JOBS=<parallel jobs>
+# Variables: TARGET=auto|native|<instruction set>   PRESET=release|dev|asan-ubsan|tsan   JOBS=<parallel jobs>   WERROR=ON|OFF
 TARGET ?= auto
 PRESET ?= release
 JOBS ?= $(shell nproc)
-CMAKE_ARGS ?=
+WERROR ?= OFF
 
 # `make TARGET=avx2` builds; `make` alone shows the help.
 .DEFAULT_GOAL := $(if $(filter command line environment,$(origin TARGET)),build,help)
@@ -26,7 +26,7 @@ help:
 setup:
 	@scripts/setup.sh
 
-configure = cmake --preset $(PRESET) -DOPST_TARGET=$(TARGET) $(CMAKE_ARGS) --log-level=WARNING
+configure = cmake --preset $(PRESET) -DOPST_TARGET=$(TARGET) -DOPST_WERROR=$(WERROR) --log-level=WARNING
 compile = cmake --build --preset $(PRESET) --parallel $(JOBS)
 
 build: setup

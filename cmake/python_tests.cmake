@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #   opst_add_pytest(<name> <folder or file> [LABELS <label>] [ENVIRONMENT <NAME=value>...] [ARGS <pytest arguments>...])
+#
+# The tests find the built tool in the environment variable OPST_TOOL.
 
 if(EXISTS "${PROJECT_SOURCE_DIR}/.venv/bin/python")
   set(OPST_PYTHON "${PROJECT_SOURCE_DIR}/.venv/bin/python")
@@ -17,6 +19,9 @@ function(opst_add_pytest name path)
   if(NOT arg_LABELS)
     set(arg_LABELS python)
   endif()
-  set_tests_properties("${name}" PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900
-    ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;OPST_SOURCE_DIR=${PROJECT_SOURCE_DIR};OPST_BUILD_DIR=${PROJECT_BINARY_DIR};${arg_ENVIRONMENT}")
+  set(environment "PYTHONDONTWRITEBYTECODE=1" ${arg_ENVIRONMENT})
+  if(TARGET opst_tool)
+    list(APPEND environment "OPST_TOOL=$<TARGET_FILE:opst_tool>")
+  endif()
+  set_tests_properties("${name}" PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900 ENVIRONMENT "${environment}")
 endfunction()

@@ -64,16 +64,16 @@ void Run() {
                                     opst::PackExperts(context, w_down, kBf16, kPlain)};
 
   const opst::Tensor logits(opst::DType::kF32, {kTokens, kExperts});
-  opst::Matmul(context, x.view(), router, logits);
-  const opst::RoutingPlan plan = opst::Route(context, logits.view(), {.top_k = 2});
+  opst::Matmul(context, x, router, logits);
+  const opst::RoutingPlan plan = opst::Route(context, logits, {.top_k = 2});
   const opst::Tensor out(opst::DType::kF32, {kTokens, kHidden});
-  opst::MoeFfn(context, x.view(), plan, experts, {}, out);
+  opst::MoeFfn(context, x, plan, experts, {}, out);
   PrintPlan(plan);
 
   // The same bits for any number of workers.
   const opst::Context one_worker({.num_threads = 1});
   const opst::Tensor again(opst::DType::kF32, out.shape());
-  opst::MoeFfn(one_worker, x.view(), plan, experts, {}, again);
+  opst::MoeFfn(one_worker, x, plan, experts, {}, again);
   const size_t num_bytes = out.view().num_bytes();
   const bool is_same = std::memcmp(out.as<float>(), again.as<float>(), num_bytes) == 0;
   std::printf("with %d and with 1 worker: %s\n", context.num_threads(),

@@ -23,6 +23,7 @@ void CheckRequest(const MoeFfnRequest& request) {
   const PackedWeights& down = request.experts->down;
   OPST_CHECK_ARG(x.rank() == 2 && IsModelFloat(x.dtype()), kOp,
                  "input must be [T,H] f32, bf16 or f16", x.ToString());
+  OPST_CHECK_ARG(x.dim(1) > 0, kOp, "input dim 1 (H) must be positive", x.ToString());
   OPST_CHECK_ARG(out.shape() == x.shape() && out.dtype() == x.dtype(), kOp,
                  "output must have the input's shape and dtype", "output ", out.ToString(),
                  ", input ", x.ToString());

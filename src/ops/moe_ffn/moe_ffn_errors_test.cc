@@ -45,6 +45,12 @@ TEST_F(MoeFfnErrorsTest, InputOfAnotherRankOrType) {
       "[moe_ffn] input must be [T,H] f32, bf16 or f16; got [32] f32");
 }
 
+TEST_F(MoeFfnErrorsTest, AHiddenSizeOfZero) {
+  EXPECT_EQ(Reject(Matrix(DType::kF32, 4, 0).view(), {GateUp(3, 6, 0), Down(3, 0, 6)},
+                   Matrix(DType::kF32, 4, 0).view()),
+            "[moe_ffn] input dim 1 (H) must be positive; got [4,0] f32");
+}
+
 TEST_F(MoeFfnErrorsTest, OutputOfAnotherShapeOrType) {
   EXPECT_EQ(Reject(x_.view(), experts_, Matrix(DType::kF32, 4, 7).view()),
             "[moe_ffn] output must have the input's shape and dtype; got output [4,7] f32, input "

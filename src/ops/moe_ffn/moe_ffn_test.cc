@@ -156,6 +156,15 @@ TEST_P(MoeFfnTest, ATokenMayNameAnExpertTwice) {
   ExpectCorrect(experts, {2, 3, {1, 1, 0, 2, 1, 2}, {0.5f, 0.25f, 1, 1, 2, 3}}, {}, {});
 }
 
+TEST_P(MoeFfnTest, NoTokensNoSlotsAndNoColumnsOfF) {
+  const TestExperts experts(context_, DType::kBf16, 3, 9, 5, 9);
+  MoeFfn(context_, Matrix(DType::kBf16, 0, 9).view(), MakePlan(context_, Slots{0, 2, {}, {}}, 3),
+         experts.packed, {}, Matrix(DType::kBf16, 0, 9).view());
+  ExpectCorrect(experts, Slots{4, 0, {}, {}}, {}, {});
+  const TestExperts narrow(context_, DType::kBf16, 3, 9, 0, 9);
+  ExpectCorrect(narrow, RandomSlots(4, 3, 2, 1), {}, {.output_mode = OutputMode::kAdd});
+}
+
 TEST_P(MoeFfnTest, WeightsOfZeroGiveZero) {
   const TestExperts experts(context_, DType::kF32, 3, 9, 5, 9);
   Slots slots = RandomSlots(4, 3, 2, 1);

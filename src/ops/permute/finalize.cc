@@ -34,6 +34,8 @@ void CheckArguments(ConstTensorView expert_out, const RoutingPlan& plan, ConstTe
                      IsModelFloat(expert_out.dtype()),
                  kOp, "expert_out must be [R,H] f32, bf16 or f16 of the plan's rows",
                  expert_out.ToString(), " for ", plan.num_rows(), " rows");
+  OPST_CHECK_ARG(expert_out.dim(1) > 0, kOp, "expert_out dim 1 (H) must be positive",
+                 expert_out.ToString());
   OPST_CHECK_ARG(
       out.shape() == (Shape{plan.num_tokens, expert_out.dim(1)}) && IsModelFloat(out.dtype()), kOp,
       "output must be [T,H] f32, bf16 or f16", out.ToString(), " for ", plan.num_tokens,

@@ -103,6 +103,8 @@ TEST_F(PermuteTest, WrongShapesAreNamed) {
       reject(ConstTensorView(integers.data(), Shape{4, 5}), out.view()),
       "[permute] input must be [T,H] f32, bf16 or f16 of the plan's tokens; got [4,5] i32 for "
       "4 tokens");
+  EXPECT_EQ(reject(Matrix(DType::kF32, 4, 0).view(), Matrix(DType::kF32, 8, 0).view()),
+            "[permute] input dim 1 (H) must be positive; got [4,0] f32");
   EXPECT_EQ(
       reject(x.view(), Matrix(DType::kF32, 7, 5).view()),
       "[permute] output must be [R,H] of the input's dtype; got [7,5] f32 for 8 rows of [4,5] "

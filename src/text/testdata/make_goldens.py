@@ -16,16 +16,18 @@ import sys
 import tokenizers
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-WORDS = ("the of and to in he was that it his her with as for you not is on at be him had my she we "
-         "all but this from they Hello don't I'm we'll they've it's HE'S CAN'T o'clock naïve façade "
-         "Ελληνικά Привет мир שלום العربية हिन्दी ไทย 中文 漢字 日本語 かな 한국어 ﬁ ſ K ß İ ǆ expert router "
-         "token merge layer weight running runner runs ran").split()
-NASTY = ["😀", "👩‍👩‍👧", "🏳️‍🌈", "👍🏽", "🩷", "🫨", "e\u0301", "\u0301", "n\u0303\u0323", "\u1100\u1161\u11a8", "\u212b",
-         "\u0958", "\u0f73", "\u0898", "\U00011935\U00011930", "\u0340", "\ufdfa", "か\u3099", "\U00031350", "½", "²",
-         "\u00a0", "\u3000", "\u2028", "\u200b", "\u180e", "\ufeff", "\x0b", "\x85", "\x00", "\x1f", "\x7f", "\ufffd",
-         "\U0010ffff", "\u00ad", "12", "1234567", "3.14", "٣٤٥", "Ⅻ", "１２", "\U0001ccf3", "...", "—", "“", "!!!",
-         "->", "√", "₹", "``", "\\", "<0x0A>", "▁", "Ġ", "<s>", "</s>", "<unk>", "<|im_end|>", "<|im_end",
-         "def f(x):\n    return x**2\n", "\r\n", "\n\n", "\t", " " * 9, "a" * 40, "\n \n"]
+WORDS = ("the of and to in he was that it his her with as for you not is on at be him had my "
+         "she we all but this from they Hello don't I'm we'll they've it's HE'S CAN'T o'clock "
+         "naïve façade Ελληνικά Привет мир שלום العربية हिन्दी ไทย 中文 漢字 日本語 かな 한국어 ﬁ ſ K ß İ "
+         "ǆ expert router token merge layer weight running runner runs ran").split()
+NASTY = ["😀", "👩‍👩‍👧", "🏳️‍🌈", "👍🏽", "🩷", "🫨", "e\u0301", "\u0301", "n\u0303\u0323",
+         "\u1100\u1161\u11a8", "\u212b", "\u0958", "\u0f73", "\u0898", "\U00011935\U00011930",
+         "\u0340", "\ufdfa", "か\u3099", "\U00031350", "½", "²", "\u00a0", "\u3000", "\u2028",
+         "\u200b", "\u180e", "\ufeff", "\x0b", "\x85", "\x00", "\x1f", "\x7f", "\ufffd",
+         "\U0010ffff", "\u00ad", "12", "1234567", "3.14", "٣٤٥", "Ⅻ", "１２", "\U0001ccf3", "...",
+         "—", "“", "!!!", "->", "√", "₹", "``", "\\", "<0x0A>", "▁", "Ġ", "<s>", "</s>", "<unk>",
+         "<|im_end|>", "<|im_end", "def f(x):\n    return x**2\n", "\r\n", "\n\n", "\t", " " * 9,
+         "a" * 40, "\n \n"]
 GPT2 = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 BYTES = dict(GPT2, use_regex=False)
 QWEN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
@@ -64,7 +66,8 @@ def train(byte_level, vocab_size):
         pieces = sorted(model["vocab"], key=model["vocab"].get)
         pieces = ["<unk>", "<s>", "</s>"] + ["<0x%02X>" % b for b in range(256)] + pieces
         model.update(vocab={piece: i for i, piece in enumerate(pieces)}, byte_fallback=True,
-                     unk_token="<unk>", fuse_unk=True, merges=[" ".join(m) for m in model["merges"]])
+                     unk_token="<unk>", fuse_unk=True,
+                     merges=[" ".join(m) for m in model["merges"]])
     return model
 
 
@@ -89,7 +92,8 @@ def added(model, *tokens):
 
 
 def template(name, token_id):
-    special, first = {"SpecialToken": {"id": name, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
+    special = {"SpecialToken": {"id": name, "type_id": 0}}
+    first = {"Sequence": {"id": "A", "type_id": 0}}
     return {"type": "TemplateProcessing", "single": [special, first],
             "pair": [special, first, {"Sequence": {"id": "B", "type_id": 1}}],
             "special_tokens": {name: {"id": name, "ids": [token_id], "tokens": [name]}}}
@@ -124,7 +128,8 @@ def configurations(byte_level, byte_fallback):
     yield "flags", "byte_level", dict(
         normalizer=nfc, added_tokens=flags, decoder=BYTES,
         pre_tokenizer=sequence({"type": "Digits", "individual_digits": True},
-                               split(r"\w+|\S", "Contiguous", True), dict(GPT2, add_prefix_space=True)))
+                               split(r"\w+|\S", "Contiguous", True),
+                               dict(GPT2, add_prefix_space=True)))
     yield "legacy", "byte_fallback", dict(normalizer=legacy, decoder=unspell, added_tokens=sentence,
                                           post_processor=template("<s>", 1))
     yield "metaspace first", "byte_fallback", dict(pre_tokenizer=first, decoder=unspell,

@@ -1,4 +1,4 @@
-"""Writes unicode_tables.cc: where the reference's Unicode differs from the system libraries'; no tests.
+"""Writes unicode_tables.cc: where the reference's Unicode version is not the system's; no tests.
 
 Regular expressions: the `tokenizers` package asks Oniguruma, which knows Unicode 16; PCRE2 10.42
 knows 14. So the code points that Oniguruma assigns beyond Unicode 14 are listed with category and,
@@ -7,7 +7,7 @@ for the scripts that a pattern may name, script. Needs a Python whose own tables
 Digits: Rust's own table, Unicode 17.
 
 Normal forms: the package's tables are Unicode 9. Listed are the code points that later versions
-give a combining class, a decomposition or a composition. Needs `unicodedata2`, the newer the better.
+give a combining class, a decomposition or a composition. Needs a recent `unicodedata2`.
 
     python make_unicode_tables.py ../unicode_tables.cc && clang-format -i ../unicode_tables.cc
 """
