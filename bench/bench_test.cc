@@ -135,7 +135,8 @@ TEST(LimitsBenchTest, MeasuresEveryLimitOnOneAndAllWorkers) {
   std::string names;
   for (const auto& limit : json["limits"]) {
     EXPECT_GT(limit["median"], 0.0) << limit["name"];
-    names += limit["name"].get<std::string>() + "/" + std::to_string(limit["threads"].get<int>()) + " ";
+    names +=
+        limit["name"].get<std::string>() + "/" + std::to_string(limit["threads"].get<int>()) + " ";
   }
   for (const char* name : {"fma_f32/1", "fma_f32/2", "tile_f32_l1/2", "tile_bf16_l1/1",
                            "tile_f16_l1/2", "read_memory_2mb_pages/1", "read_memory_2mb_pages/2",
@@ -156,8 +157,7 @@ TEST(ModelBenchTest, ReportsBothPhasesAndMemory) {
   Convert(context, std::string(OPST_SOURCE_DIR) + "/tests/data/tiny/olmoe",
           folder.File("olmoe.opst"));
   const Report report = RunModelBench(
-      context,
-      {.path = folder.File("olmoe.opst"), .prompt_tokens = 9, .new_tokens = 3, .runs = 2});
+      context, {.path = folder.File("olmoe.opst"), .prompt_tokens = 9, .new_tokens = 3, .runs = 2});
   EXPECT_THAT(report.text, HasSubstr("olmoe.opst, olmoe"));
   EXPECT_THAT(report.text, HasSubstr("peak resident"));
   const auto json = nlohmann::json::parse(report.json);

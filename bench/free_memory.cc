@@ -49,9 +49,8 @@ size_t FreeMemoryBytes(const std::string& root) {
   const auto available = FindNumberIn(root + "/proc/meminfo", "MemAvailable:");
   const size_t in_group =
       FreeInGroup(root + "/sys/fs/cgroup/", "memory.max", "memory.current", "inactive_file ");
-  const size_t in_group_v1 =
-      FreeInGroup(root + "/sys/fs/cgroup/memory/", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                  "total_inactive_file ");
+  const size_t in_group_v1 = FreeInGroup(root + "/sys/fs/cgroup/memory/", "memory.limit_in_bytes",
+                                         "memory.usage_in_bytes", "total_inactive_file ");
   return std::min({available.value_or(SIZE_MAX), in_group, in_group_v1});
 }
 

@@ -24,7 +24,8 @@ double TimeCalls(const Contestant& contestant, size_t run, int64_t calls) {
 // Of one sample; the trial call also warms the contestant up.
 int64_t CallsPerSample(const Contestant& contestant) {
   const double us = TimeCalls(contestant, 0, 1);
-  return std::clamp<int64_t>(static_cast<int64_t>(kShortestSampleUs / std::max(us, 0.1)), 1, 10'000);
+  return std::clamp<int64_t>(static_cast<int64_t>(kShortestSampleUs / std::max(us, 0.1)), 1,
+                             10'000);
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ void CheckOptions(const Context& context, const LayerBenchOptions& options) {
   }
   std::string advice = "take a smaller shape";
   if (options.format == WeightFormat::kF32) advice += ", --weights bf16";
-  if (options.runs_plain_loop) advice += ", or --no-plain-loop (its f32 weights need as much again)";
+  if (options.runs_plain_loop)
+    advice += ", or --no-plain-loop (its f32 weights need as much again)";
   RequireFreeMemory(
       Concat("the layer ", shape.name, " (", shape.ToString(), ") in ", Name(options.format)),
       PlanMemory(context, options).peak_bytes(), advice);
@@ -96,12 +97,11 @@ void NotePlainRuns(const LayerRow& row, int runs, std::vector<std::string>& note
 std::string Head(const LayerBenchOptions& options, const Machine& machine,
                  const Roofline& roofline) {
   const LayerShape& shape = options.shape;
-  return Concat(Line(machine), "\n", shape.name, ": ", shape.ToString(), "; ",
-                Name(options.format), " weights, ",
-                FormatBytes(PackedBytes(shape, options.format)), " a layer, read from ",
-                roofline.reads_memory() ? "memory" : "cache", "; ", Name(options.routing),
-                " routing; medians of ", options.runs, options.runs == 1 ? " run\n" : " runs\n",
-                Line(roofline.Limits()), "\n\n");
+  return Concat(Line(machine), "\n", shape.name, ": ", shape.ToString(), "; ", Name(options.format),
+                " weights, ", FormatBytes(PackedBytes(shape, options.format)),
+                " a layer, read from ", roofline.reads_memory() ? "memory" : "cache", "; ",
+                Name(options.routing), " routing; medians of ", options.runs,
+                options.runs == 1 ? " run\n" : " runs\n", Line(roofline.Limits()), "\n\n");
 }
 
 }  // namespace

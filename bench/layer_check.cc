@@ -73,8 +73,7 @@ void AddExpert(const Context& context, const LayerShape& shape, const float* dow
       error += std::fabs(w) * h.bound[f];
     }
     row.expected[n] += weight * sum;
-    row.bound[n] +=
-        weight * (error + slack * magnitude) + 64 * kRounding * weight * std::fabs(sum);
+    row.bound[n] += weight * (error + slack * magnitude) + 64 * kRounding * weight * std::fabs(sum);
   });
 }
 

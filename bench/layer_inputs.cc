@@ -25,7 +25,9 @@ uint32_t Hash(uint32_t x) {
 }
 
 // -127 … 127; their standard deviation is 73.
-float SmallInteger(uint32_t hash) { return static_cast<float>(static_cast<int32_t>(hash % 255) - 127); }
+float SmallInteger(uint32_t hash) {
+  return static_cast<float>(static_cast<int32_t>(hash % 255) - 127);
+}
 
 void FillMatrix(uint32_t seed, int64_t num_rows, int64_t in, float* out) {
   const float scale = std::exp2(-std::round(std::log2(73 * std::sqrt(static_cast<float>(in)))));

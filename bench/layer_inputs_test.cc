@@ -75,8 +75,8 @@ TEST(LayerInputsTest, RoutingKindsSpreadTokensAsTheySay) {
   shape.num_experts = 16;
   const int64_t num_tokens = 2000;
   const auto counts = [&](RoutingKind kind) {
-    auto result =
-        RouteOurs(context, shape, RandomLogits(kind, num_tokens, shape.num_experts, 7)).expert_counts;
+    auto result = RouteOurs(context, shape, RandomLogits(kind, num_tokens, shape.num_experts, 7))
+                      .expert_counts;
     std::sort(result.begin(), result.end());
     return result;
   };
@@ -125,7 +125,8 @@ TEST_P(PlainLoopTest, PassesTheCheckForAllSmallRemainders) {
         ComputeRows(context, shape, &experts, x, routing.ids, routing.weights, tokens);
     EXPECT_LE(CheckRows(rows, out, "the plain loop"), 1);
     // Rows made from regenerated weights are the same rows.
-    const auto again = ComputeRows(context, shape, nullptr, x, routing.ids, routing.weights, tokens);
+    const auto again =
+        ComputeRows(context, shape, nullptr, x, routing.ids, routing.weights, tokens);
     ASSERT_EQ(again.size(), 3u);
     EXPECT_EQ(again[2].expected, rows[2].expected);
   }

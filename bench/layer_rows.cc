@@ -108,8 +108,8 @@ LayerRow LayerRunner::MeasureRow(int64_t num_tokens, Roofline& roofline) const {
     contestants.push_back({.call = [&](size_t run) { RunPlain(tokens, run); },
                            .most_total_us = 1e6 * options_.most_plain_seconds});
   }
-  const std::vector<std::vector<double>> samples = RunInterleaved(
-      contestants, SamplingTurns(roofline, static_cast<size_t>(options_.runs)));
+  const std::vector<std::vector<double>> samples =
+      RunInterleaved(contestants, SamplingTurns(roofline, static_cast<size_t>(options_.runs)));
   row.us = Summarize(samples[0]);
   row.route_us = Median(route_us);
   if (samples.size() > 1) {
@@ -150,8 +150,8 @@ LayerMemory PlanMemory(const Context& context, const LayerBenchOptions& options)
       static_cast<size_t>(*std::max_element(options.tokens.begin(), options.tokens.end()));
   const size_t expert_bytes = static_cast<size_t>(shape.expert_elements()) * sizeof(float);
   // Tokens, results and one set of logits per run; ids and row maps are a few words per slot.
-  size_t token_floats = static_cast<size_t>(2 * shape.hidden +
-                                            shape.num_experts * (options.runs + 1) + 16 * shape.top_k);
+  size_t token_floats = static_cast<size_t>(
+      2 * shape.hidden + shape.num_experts * (options.runs + 1) + 16 * shape.top_k);
   LayerMemory memory{.weights_bytes = PackedBytes(shape, options.format),
                      .row_bytes = context.config().GetBytes("stage1_buffer_size")};
   if (options.runs_plain_loop) {

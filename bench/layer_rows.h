@@ -26,15 +26,15 @@ struct LayerRow {
   double distinct_experts = 0;  // median over runs, as all that follows
   double weight_bytes = 0;      // of the distinct experts
   Summary us = {};
-  Summary plain_us = {};   // runs 0 = not run
-  Summary ratio = {};      // plain loop / ours, pair by pair
-  double route_us = 0;  // the part of us that is routing
+  Summary plain_us = {};  // runs 0 = not run
+  Summary ratio = {};     // plain loop / ours, pair by pair
+  double route_us = 0;    // the part of us that is routing
   double gflops = 0;
   double gb_per_s = 0;
-  double fma_gflops = 0;     // limits between these runs
+  double fma_gflops = 0;  // limits between these runs
   double read_gb_per_s = 0;
-  double roofline = 0;  // fraction reached
-  double max_error = 0;       // of the checked rows, as a fraction of the rounding bound
+  double roofline = 0;   // fraction reached
+  double max_error = 0;  // of the checked rows, as a fraction of the rounding bound
   double plain_max_error = 0;
 };
 

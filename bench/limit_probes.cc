@@ -81,8 +81,9 @@ ReadProbe::ReadProbe(const Context& context, size_t bytes, PageKind pages)
     std::memset(buffer_.data() + part * part_bytes_, static_cast<int>(part) + 1, part_bytes_);
   });
   const size_t huge_after = HugePageBytes();
-  huge_fraction_ = std::min(1.0, static_cast<double>(huge_after - std::min(huge_after, huge_before)) /
-                                     static_cast<double>(buffer_.size()));
+  huge_fraction_ =
+      std::min(1.0, static_cast<double>(huge_after - std::min(huge_after, huge_before)) /
+                        static_cast<double>(buffer_.size()));
 }
 
 double ReadProbe::Sample(Workers workers, ReadOrder order) const {

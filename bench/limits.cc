@@ -68,8 +68,13 @@ double SampleTile(const Context& context, WeightFormat format, Workers workers) 
     const AlignedBuffer panels(layout.matrix_bytes());
     const AlignedBuffer c(rows * num_panels * kPanelWidth * sizeof(float));
     for (int call = 0; call < kCalls; ++call) {
-      tile({reinterpret_cast<const float*>(a.data()), panels.data(), layout.panel_bytes(), kBlockK,
-            reinterpret_cast<float*>(c.data()), num_panels * kPanelWidth, {}});
+      tile({reinterpret_cast<const float*>(a.data()),
+            panels.data(),
+            layout.panel_bytes(),
+            kBlockK,
+            reinterpret_cast<float*>(c.data()),
+            num_panels * kPanelWidth,
+            {}});
     }
   });
   const double flop = 2.0 * kCalls * static_cast<double>(rows * num_panels * kPanelWidth * kBlockK);
@@ -95,7 +100,8 @@ void AddRead(Session& session, std::string name, std::string label, size_t bytes
       note += Concat(", ", FormatBytes(probe.bytes()), ", ", Percent(probe.huge_fraction()),
                      " in 2 MB pages");
     }
-    session.Add(name, label, workers, "GB/s", [&] { return probe.Sample(workers, order); }, note);
+    session.Add(
+        name, label, workers, "GB/s", [&] { return probe.Sample(workers, order); }, note);
   });
 }
 

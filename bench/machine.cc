@@ -43,9 +43,8 @@ std::string Now() {
 size_t MemoryBytes() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page_bytes = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page_bytes > 0
-             ? static_cast<size_t>(pages) * static_cast<size_t>(page_bytes)
-             : 0;
+  return pages > 0 && page_bytes > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(page_bytes)
+                                     : 0;
 }
 
 }  // namespace

@@ -105,31 +105,30 @@ std::string TableText(const ModelBenchOptions& options, const ModelFigures& figu
   memory.AddRow({"model file", FormatBytes(figures.file_bytes)});
   memory.AddRow({"keys and values", FormatBytes(times.sequence_bytes)});
   memory.AddRow({"peak resident", FormatBytes(times.peak_bytes)});
-  memory.AddRow({"weights read per new token",
-                 FormatBytes(static_cast<size_t>(figures.cost.decode_bytes))});
+  memory.AddRow(
+      {"weights read per new token", FormatBytes(static_cast<size_t>(figures.cost.decode_bytes))});
   return Concat(speed.ToString(), "\n", memory.ToString());
 }
 
 Json RowsJson(const ModelBenchOptions& options, const ModelFigures& figures) {
   const ModelTimes& times = figures.times;
-  return Json::array({{{"phase", "prefill"},
-                       {"tokens", options.prompt_tokens},
-                       {"tokens_per_s", ToJson(times.prefill_tokens_per_s)},
-                       {"gflop_per_s", ToJson(figures.prefill_gflops)},
-                       {"fraction_of_fma_peak",
-                        ToJson(figures.prefill_gflops / figures.fma_gflops)}},
-                      {{"phase", "decode"},
-                       {"tokens", options.new_tokens},
-                       {"tokens_per_s", ToJson(times.decode_tokens_per_s)},
-                       {"weight_bytes_per_token", ToJson(figures.cost.decode_bytes)},
-                       {"gb_per_s", ToJson(figures.decode_gb_per_s)},
-                       {"fraction_of_read_limit",
-                        ToJson(figures.decode_gb_per_s / figures.read_gb_per_s)}},
-                      {{"phase", "load"},
-                       {"us", ToJson(times.load_us)},
-                       {"file_bytes", figures.file_bytes},
-                       {"sequence_bytes", times.sequence_bytes},
-                       {"peak_resident_bytes", times.peak_bytes}}});
+  return Json::array(
+      {{{"phase", "prefill"},
+        {"tokens", options.prompt_tokens},
+        {"tokens_per_s", ToJson(times.prefill_tokens_per_s)},
+        {"gflop_per_s", ToJson(figures.prefill_gflops)},
+        {"fraction_of_fma_peak", ToJson(figures.prefill_gflops / figures.fma_gflops)}},
+       {{"phase", "decode"},
+        {"tokens", options.new_tokens},
+        {"tokens_per_s", ToJson(times.decode_tokens_per_s)},
+        {"weight_bytes_per_token", ToJson(figures.cost.decode_bytes)},
+        {"gb_per_s", ToJson(figures.decode_gb_per_s)},
+        {"fraction_of_read_limit", ToJson(figures.decode_gb_per_s / figures.read_gb_per_s)}},
+       {{"phase", "load"},
+        {"us", ToJson(times.load_us)},
+        {"file_bytes", figures.file_bytes},
+        {"sequence_bytes", times.sequence_bytes},
+        {"peak_resident_bytes", times.peak_bytes}}});
 }
 
 }  // namespace
@@ -156,8 +155,8 @@ Report RunModelBench(const Context& context, const ModelBenchOptions& options,
   }
   figures.fma_gflops = roofline.fma_gflops();
   figures.read_gb_per_s = roofline.read_gb_per_s();
-  const double prefill_s = static_cast<double>(options.prompt_tokens) /
-                           figures.times.prefill_tokens_per_s.median;
+  const double prefill_s =
+      static_cast<double>(options.prompt_tokens) / figures.times.prefill_tokens_per_s.median;
   figures.prefill_gflops = PrefillFlop(figures.cost, options.prompt_tokens) / prefill_s / 1e9;
   figures.decode_gb_per_s =
       figures.cost.decode_bytes * figures.times.decode_tokens_per_s.median / 1e9;

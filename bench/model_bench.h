@@ -21,10 +21,10 @@ struct ModelBenchOptions {
 };
 
 // Prefill: GFLOP/s of the matrix products and of attention, beside the measured FMA peak.
-// Decode: GB/s of the weights that one token uses, beside the measured read bandwidth with the pages
-// that the setting `load` gives (map = 4 KB, read = 2 MB).
-// Peak memory is read before the limits are measured, whose buffers are not the model's.
-// Errors: those of Model::Load and Model::Forward; kInvalidArgument for counts below 1.
+// Decode: GB/s of the weights that one token uses, beside the measured read bandwidth with the
+// pages that the setting `load` gives (map = 4 KB, read = 2 MB). Peak memory is read before the
+// limits are measured, whose buffers are not the model's. Errors: those of Model::Load and
+// Model::Forward; kInvalidArgument for counts below 1.
 Report RunModelBench(const Context& context, const ModelBenchOptions& options,
                      const ProgressFn& on_progress = {});
 

@@ -11,10 +11,10 @@
 namespace opst::bench {
 
 struct ModelCost {
-  double layer_flop = 0;       // per token: products of all layers, top_k of the experts
-  double head_flop = 0;        // of the logits of one token
-  double attention_flop = 0;   // per token and position that it sees: scores and mixture
-  double decode_bytes = 0;     // weights read for one token, the head included
+  double layer_flop = 0;      // per token: products of all layers, top_k of the experts
+  double head_flop = 0;       // of the logits of one token
+  double attention_flop = 0;  // per token and position that it sees: scores and mixture
+  double decode_bytes = 0;    // weights read for one token, the head included
 };
 
 ModelCost CostOf(const PackedModel& model);

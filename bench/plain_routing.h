@@ -17,9 +17,9 @@
 namespace opst::bench {
 
 struct PlainRouting {
-  std::vector<int32_t> ids;                         // [T,k], best first
-  std::vector<float> weights;                       // [T,k]
-  std::vector<std::vector<int32_t>> expert_slots;   // [E] slots t·k + j, ascending
+  std::vector<int32_t> ids;                        // [T,k], best first
+  std::vector<float> weights;                      // [T,k]
+  std::vector<std::vector<int32_t>> expert_slots;  // [E] slots t·k + j, ascending
 };
 
 // Of logits [T, E] by the shape's E, k and renormalisation; rows on all workers.

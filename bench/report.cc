@@ -49,18 +49,12 @@ Json ToJson(const Summary& summary) {
 }
 
 Json ToJson(const Machine& machine) {
-  return {{"cpu", TextOrNull(machine.cpu)},
-          {"isa", machine.isa},
-          {"threads", machine.threads},
-          {"l1d_bytes", machine.l1d_bytes},
-          {"l2_bytes", machine.l2_bytes},
-          {"l3_bytes", machine.l3_bytes},
-          {"memory_bytes", machine.memory_bytes},
-          {"system", TextOrNull(machine.system)},
-          {"compiler", machine.compiler},
-          {"date", TextOrNull(machine.date)},
-          {"version", machine.build.version},
-          {"commit", TextOrNull(machine.build.commit)},
+  return {{"cpu", TextOrNull(machine.cpu)},       {"isa", machine.isa},
+          {"threads", machine.threads},           {"l1d_bytes", machine.l1d_bytes},
+          {"l2_bytes", machine.l2_bytes},         {"l3_bytes", machine.l3_bytes},
+          {"memory_bytes", machine.memory_bytes}, {"system", TextOrNull(machine.system)},
+          {"compiler", machine.compiler},         {"date", TextOrNull(machine.date)},
+          {"version", machine.build.version},     {"commit", TextOrNull(machine.build.commit)},
           {"target", machine.build.target}};
 }
 

@@ -1,7 +1,7 @@
 // The table's alignment, numbers in few digits, and the JSON document.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/text_table.h"
+#include "bench/report.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/limits.h"
-#include "bench/report.h"
+#include "bench/text_table.h"
 
 namespace opst::bench {
 namespace {

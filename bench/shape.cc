@@ -16,8 +16,9 @@ namespace {
 // memory is checked before anything is allocated.
 constexpr int64_t kMaxExtent = 1 << 20;
 
-constexpr std::string_view kKeys[] = {"hidden",     "ffn",          "num_experts",   "top_k",
-                                      "num_layers", "renormalizes", "decode_tokens", "prefill_tokens"};
+constexpr std::string_view kKeys[] = {"hidden",        "ffn",           "num_experts",
+                                      "top_k",         "num_layers",    "renormalizes",
+                                      "decode_tokens", "prefill_tokens"};
 
 int64_t ParseExtent(std::string_view origin, std::string_view key, std::string_view text) {
   const auto value = ParseInt(text);

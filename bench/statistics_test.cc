@@ -1,6 +1,8 @@
 // Medians, pairs and the turns of contestants; no times are judged.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
+#include "bench/statistics.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +11,6 @@
 #include <thread>
 
 #include "bench/interleaved_runs.h"
-#include "bench/statistics.h"
 
 namespace opst::bench {
 namespace {
@@ -44,9 +45,9 @@ TEST(InterleavedRunsTest, ContestantsTakeTurns) {
   const Contestant contestants[] = {
       {.call = [&](size_t run) { order += "a" + std::to_string(run); }},
       {.call = [&](size_t run) { order += "b" + std::to_string(run); }}};
-  const auto samples = RunInterleaved(contestants, {.runs = 2,
-                                                    .before_run = [&] { order += "("; },
-                                                    .before_sample = [&] { order += "."; }});
+  const auto samples = RunInterleaved(
+      contestants,
+      {.runs = 2, .before_run = [&] { order += "("; }, .before_sample = [&] { order += "."; }});
   EXPECT_EQ(order, "(.a0.b0(.a1.b1");
   ASSERT_EQ(samples.size(), 2u);
   EXPECT_EQ(samples[0].size(), 2u);

@@ -17,7 +17,14 @@ import zlib
 from pathlib import Path
 
 PACKAGES = ("r-cran-janeaustenr", "bible-kjv", "bible-kjv-text")
-NOVELS = ("sensesensibility", "prideprejudice", "mansfieldpark", "emma", "northangerabbey", "persuasion")
+NOVELS = (
+    "sensesensibility",
+    "prideprejudice",
+    "mansfieldpark",
+    "emma",
+    "northangerabbey",
+    "persuasion",
+)
 HELD_OUT_SHARE = 0.05
 END_OF_TEXT = "<|endoftext|>"
 
@@ -43,7 +50,9 @@ class RReader:
 
     def __init__(self, data):
         if data[:2] != b"X\n":
-            raise ValueError("[bundled_corpus] an R object must start with 'X\\n'; got %r" % data[:2])
+            raise ValueError(
+                "[bundled_corpus] an R object must start with 'X\\n'; got %r" % data[:2]
+            )
         self.data, self.at = data, 2
         version = self.int()
         self.at += 8  # the writer's version and the oldest reader's
@@ -110,7 +119,11 @@ def read_bible(root):
     program = root / "usr/bin/bible"
     printed = subprocess.run(
         [str(program.resolve()), "-f"],
-        cwd=root / "usr/lib", input="gen1:1-rev22:21\n", capture_output=True, text=True, check=True,
+        cwd=root / "usr/lib",
+        input="gen1:1-rev22:21\n",
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     books, names = [], []
     for line in printed.splitlines():

@@ -34,22 +34,32 @@ SAMPLE_CHARACTERS = 26_000  # per source in heldout.txt
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", default="models/austen-moe", help="folder for the finished model")
-    parser.add_argument("--work", default=".deps/austen-moe", help="folder for text, ids and checkpoints")
+    parser.add_argument(
+        "--work", default=".deps/austen-moe", help="folder for text, ids and checkpoints"
+    )
     parser.add_argument("--steps", type=int, default=4000, help="optimizer steps")
-    parser.add_argument("--minutes", type=float, default=math.inf,
-                        help="wall time; the schedule is shortened to end by then")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        help="wall time; the schedule is shortened to end by then",
+    )
     parser.add_argument("--batch", type=int, default=4, help="sequences per step")
     parser.add_argument("--context", type=int, default=512, help="tokens per training sequence")
     parser.add_argument("--lr", type=float, default=1.5e-3, help="peak learning rate")
     parser.add_argument("--weight-decay", type=float, default=0.1)
-    parser.add_argument("--dropout", type=float, default=0.0, help="on each branch before its residual sum")
+    parser.add_argument(
+        "--dropout", type=float, default=0.0, help="on each branch before its residual sum"
+    )
     parser.add_argument("--aux", type=float, default=0.01, help="weight of the load-balancing loss")
     parser.add_argument("--vocab", type=int, default=4096)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save-every", type=int, default=250, help="steps between checkpoints")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --work")
-    parser.add_argument("--export-only", action="store_true", help="write --out from the checkpoint and stop")
+    parser.add_argument(
+        "--export-only", action="store_true", help="write --out from the checkpoint and stop"
+    )
     return parser.parse_args()
 
 
@@ -62,12 +72,18 @@ def make_tokenizer(documents, vocab, context):
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab, special_tokens=[bundled_corpus.END_OF_TEXT], show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+        vocab_size=vocab,
+        special_tokens=[bundled_corpus.END_OF_TEXT],
+        show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
     tokenizer.train_from_iterator(documents, trainer)
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token=bundled_corpus.END_OF_TEXT,
-        model_max_length=context, clean_up_tokenization_spaces=False)
+        tokenizer_object=tokenizer,
+        eos_token=bundled_corpus.END_OF_TEXT,
+        model_max_length=context,
+        clean_up_tokenization_spaces=False,
+    )
 
 
 def tokenizer_folder(args):
@@ -86,19 +102,33 @@ def prepare(args):
     for document in documents:
         ids += [tokenizer.eos_token_id] + tokenizer.encode(document)
     held_out = {source: text for source, (_, text) in corpus.items()}
-    held_out_ids = {source: torch.tensor(tokenizer.encode(text)) for source, text in held_out.items()}
+    held_out_ids = {
+        source: torch.tensor(tokenizer.encode(text)) for source, text in held_out.items()
+    }
     return torch.tensor(ids), held_out_ids, held_out
 
 
 def make_config(args):
     return Qwen3MoeConfig(
-        vocab_size=args.vocab, hidden_size=256, num_hidden_layers=4,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=64,
-        num_experts=8, num_experts_per_tok=2, moe_intermediate_size=96, norm_topk_prob=True,
+        vocab_size=args.vocab,
+        hidden_size=256,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=64,
+        num_experts=8,
+        num_experts_per_tok=2,
+        moe_intermediate_size=96,
+        norm_topk_prob=True,
         intermediate_size=192,  # of dense layers, of which there are none; the field is required
-        max_position_embeddings=args.context, rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
-        tie_word_embeddings=True, router_aux_loss_coef=args.aux,
-        bos_token_id=None, eos_token_id=0, pad_token_id=None)
+        max_position_embeddings=args.context,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        tie_word_embeddings=True,
+        router_aux_loss_coef=args.aux,
+        bos_token_id=None,
+        eos_token_id=0,
+        pad_token_id=None,
+    )
 
 
 # Training -------------------------------------------------------------------------------------------
@@ -108,7 +138,10 @@ def optimizer_for(model, args):
     """AdamW; weight decay on matrices only."""
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]
-    groups = [{"params": matrices, "weight_decay": args.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    groups = [
+        {"params": matrices, "weight_decay": args.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
     return torch.optim.AdamW(groups, lr=args.lr, betas=(0.9, 0.95), fused=True)
 
 
@@ -158,7 +191,9 @@ def train(args, model, ids, held_out_ids):
         for group in optimizer.param_groups:
             group["lr"] = args.lr * rate_factor(progress, step)
         # Short sequences first: the same tokens per step, but cheaper attention.
-        length, count = (args.context, args.batch) if progress > 0.7 else (args.context // 2, args.batch * 2)
+        length, count = (
+            (args.context, args.batch) if progress > 0.7 else (args.context // 2, args.batch * 2)
+        )
         starts = torch.randint(len(ids) - length, (count,), generator=generator)
         batch = ids[starts[:, None] + torch.arange(length + 1)]
         loss, balance = losses(model, batch, tables, args.dropout)
@@ -169,9 +204,18 @@ def train(args, model, ids, held_out_ids):
         step += 1
         if step % 25 == 0:
             seconds = time.monotonic() - start
-            print("step %d  loss %.4f  balance %.3f  progress %.3f  %.0f s  %.0f tokens/s" % (
-                step, loss.item(), balance.item(), progress, seconds,
-                args.batch * args.context / (seconds - elapsed)), flush=True)
+            print(
+                "step %d  loss %.4f  balance %.3f  progress %.3f  %.0f s  %.0f tokens/s"
+                % (
+                    step,
+                    loss.item(),
+                    balance.item(),
+                    progress,
+                    seconds,
+                    args.batch * args.context / (seconds - elapsed),
+                ),
+                flush=True,
+            )
 
 
 # Export ---------------------------------------------------------------------------------------------
@@ -188,15 +232,25 @@ def perplexity(model, tokenizer, text):
     with torch.no_grad():
         for window in windows.split(16):
             logits = model(window).logits.double()
-            total += F.cross_entropy(logits[:, :-1].flatten(0, 1), window[:, 1:].flatten(), reduction="sum").item()
+            total += F.cross_entropy(
+                logits[:, :-1].flatten(0, 1), window[:, 1:].flatten(), reduction="sum"
+            ).item()
     predicted = windows.shape[0] * (WINDOW - 1)
-    return {"window": WINDOW, "num_windows": windows.shape[0], "num_predicted": predicted,
-            "nll": total / predicted, "perplexity": math.exp(total / predicted)}
+    return {
+        "window": WINDOW,
+        "num_windows": windows.shape[0],
+        "num_predicted": predicted,
+        "nll": total / predicted,
+        "perplexity": math.exp(total / predicted),
+    }
 
 
 def sample_text(held_out):
     """The start of each source's held-out text, cut at a line's end."""
-    return "\n\n".join(text[: text.rindex("\n", 0, SAMPLE_CHARACTERS)] for text in held_out.values()) + "\n"
+    return (
+        "\n\n".join(text[: text.rindex("\n", 0, SAMPLE_CHARACTERS)] for text in held_out.values())
+        + "\n"
+    )
 
 
 def export(args, model, held_out):
@@ -204,7 +258,8 @@ def export(args, model, held_out):
     out = Path(args.out)
     model.to(torch.bfloat16)
     model.generation_config = GenerationConfig(
-        do_sample=True, temperature=0.7, top_k=40, max_new_tokens=160, eos_token_id=0)
+        do_sample=True, temperature=0.7, top_k=40, max_new_tokens=160, eos_token_id=0
+    )
     model.save_pretrained(out)
     for file in tokenizer_folder(args).iterdir():
         shutil.copy(file, out)
@@ -213,7 +268,10 @@ def export(args, model, held_out):
     tokenizer = AutoTokenizer.from_pretrained(out)
     sample = (out / "heldout.txt").read_text(encoding="utf-8")
     measured = perplexity(model, tokenizer, sample)
-    whole = {source: round(perplexity(model, tokenizer, text)["perplexity"], 4) for source, text in held_out.items()}
+    whole = {
+        source: round(perplexity(model, tokenizer, text)["perplexity"], 4)
+        for source, text in held_out.items()
+    }
     report = {"file": "heldout.txt", **measured, "transformers_version": transformers.__version__}
     (out / "heldout.json").write_text(json.dumps(report, indent=2) + "\n")
     print(report, "perplexity of the whole held-out text:", whole, flush=True)
@@ -224,7 +282,9 @@ def main():
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
     ids, held_out_ids, held_out = prepare(args)
-    print("%d training tokens, held out %s" % (len(ids), {s: len(i) for s, i in held_out_ids.items()}))
+    print(
+        "%d training tokens, held out %s" % (len(ids), {s: len(i) for s, i in held_out_ids.items()})
+    )
     model = Qwen3MoeForCausalLM(make_config(args))
     if args.export_only:
         model.load_state_dict(torch.load(Path(args.work) / "checkpoint.pt")["model"])

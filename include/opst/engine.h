@@ -51,8 +51,8 @@ struct GenerateResult {
 };
 
 struct PerplexityResult {
-  double perplexity = 0;      // e^nll
-  double nll = 0;             // mean -ln p of a predicted token
+  double perplexity = 0;  // e^nll
+  double nll = 0;         // mean -ln p of a predicted token
   int64_t num_windows = 0;
   int64_t num_predicted = 0;
 };

@@ -138,8 +138,7 @@ void Tile(const TileRequest& request) noexcept {
   const TileTag d;
   TileAccumulators<kRows, kPanels> acc;
   ForAccumulators<kRows, kPanels>([&](size_t r, size_t p, size_t v) HWY_ATTR {
-    acc[r][p][v] =
-        hn::LoadU(d, request.c + r * request.ldc + p * kPanelWidth + v * kTileLanes);
+    acc[r][p][v] = hn::LoadU(d, request.c + r * request.ldc + p * kPanelWidth + v * kTileLanes);
   });
   if (request.prefetch.slab == nullptr) {
     MultiplyInputs<Decoder, kRows, kPanels>(request, 0, request.k, acc);

@@ -27,7 +27,7 @@ constexpr size_t kMaxTilePanels = 2;
 struct TilePrefetch {
   const std::byte* slab = nullptr;  // of the first panel; null = nothing
   size_t panel_stride = 0;
-  size_t bytes_per_chunk = 0;       // of each panel, in every chunk of kPrefetchChunk inputs
+  size_t bytes_per_chunk = 0;  // of each panel, in every chunk of kPrefetchChunk inputs
 };
 constexpr size_t kPrefetchChunk = 16;
 

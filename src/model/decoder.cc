@@ -1,9 +1,10 @@
-// The forward pass:
+// The forward pass of the decoder, layer by layer.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+//
 //   x = embedding[tokens]
 //   each layer:  x += W_o attention(norm(x));  x += ffn(norm(x))
 //   logits = W_head norm(x)
-// SPDX-FileCopyrightText: ops-transformer authors
-// SPDX-License-Identifier: Apache-2.0
 #include "model/decoder.h"
 
 #include "base/scratch_pool.h"

@@ -49,8 +49,8 @@ struct GatingResult {
 // several share it equally; ties go to the lower id. A row without any logit above -inf gets ids
 // 0 … k-1 with weight 0, is counted, and warned about once per context. Rows are independent: the
 // bits of one do not depend on its neighbours or on the number of threads.
-// Accuracy against fp64: sigmoid within 4 ulp; softmax within 8 + |logit - largest logit| ulp, since
-// that difference is rounded before exp. Cost: O(T·E·k) compares, one pass over memory.
+// Accuracy against fp64: sigmoid within 4 ulp; softmax within 8 + |logit - largest logit| ulp,
+// since that difference is rounded before exp. Cost: O(T·E·k) compares, one pass over memory.
 // Errors (kInvalidArgument): k < 1 or k > E; E not divisible by the groups; kept groups that hold
 // fewer than k experts; a bias of the wrong length, or with NaN or Inf.
 // Source: Shazeer et al. 2017; groups and bias: DeepSeek-V2 and -V3 technical reports.

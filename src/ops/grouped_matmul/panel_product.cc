@@ -34,8 +34,8 @@ void PanelProduct::Multiply(const BlockedRows& a, const std::byte* panels, size_
   }
 }
 
-// Where the weights after panel pair `panel` of this block begin: the next pair, or the next block of
-// the first one; null at the end.
+// Where the weights after panel pair `panel` of this block begin: the next pair, or the next block
+// of the first one; null at the end.
 const std::byte* PanelProduct::NextSlab(size_t block, const std::byte* panels, size_t num_panels,
                                         size_t panel) const {
   const size_t next = panel + kMaxTilePanels;
@@ -65,8 +65,8 @@ void PanelProduct::MultiplyBlock(const float* a_block, size_t num_rows, size_t b
     if (expands) {
       group.slab = reinterpret_cast<const std::byte*>(scratch);
       group.panel_stride = kBlockK * kPanelWidth * sizeof(float);
-      // The zero that pairs with an odd last input is multiplied as in the bf16 tile: it turns a sum
-      // of -0 into +0, and a row's bits must not depend on which of the two paths it takes.
+      // The zero that pairs with an odd last input is multiplied as in the bf16 tile: it turns a
+      // sum of -0 into +0, and a row's bits must not depend on which of the two paths it takes.
       if (layout_.format == WeightFormat::kBf16) group.k += k % 2;
       for (size_t p = 0; p < group.num_panels; ++p) {
         DecodeSlab(layout_.format, slab + p * panel_stride_, k,
@@ -78,9 +78,9 @@ void PanelProduct::MultiplyBlock(const float* a_block, size_t num_rows, size_t b
   }
 }
 
-// All rows against one or two panels. Tiles differ by at most one row (13 rows = 7 + 6, not 12 + 1),
-// since a low tile loads as many weights as a high one. Every tile fetches its share of the weights
-// that come next.
+// All rows against one or two panels. Tiles differ by at most one row (13 rows = 7 + 6, not 12 +
+// 1), since a low tile loads as many weights as a high one. Every tile fetches its share of the
+// weights that come next.
 void PanelProduct::MultiplyGroup(const TileKernels& tiles, const float* a_block, size_t num_rows,
                                  const Group& group, float* c, size_t ldc) const {
   const size_t num_tiles = (num_rows + tiles.max_rows - 1) / tiles.max_rows;
@@ -93,9 +93,13 @@ void PanelProduct::MultiplyGroup(const TileKernels& tiles, const float* a_block,
     const size_t height = num_rows / num_tiles + (tile < num_rows % num_tiles ? 1 : 0);
     const size_t step = std::min(group.num_panels, tiles.PanelsPerTile(height));
     for (size_t p = 0; p < group.num_panels; p += step) {
-      TileRequest request{a_block + row * kBlockK, group.slab + p * group.panel_stride,
-                          group.panel_stride,      group.k,
-                          c + row * ldc + p * kPanelWidth, ldc, {}};
+      TileRequest request{a_block + row * kBlockK,
+                          group.slab + p * group.panel_stride,
+                          group.panel_stride,
+                          group.k,
+                          c + row * ldc + p * kPanelWidth,
+                          ldc,
+                          {}};
       const size_t done = tile * num_chunks * share;
       if (group.next.slab != nullptr && done < slab_bytes) {
         request.prefetch = {group.next.slab + p * group.next.panel_stride + done,

@@ -191,6 +191,8 @@ TEST(FinalizeErrorsTest, WrongShapesAreNamed) {
   EXPECT_EQ(reject(Matrix(DType::kF32, 7, 5).view(), {}, out.view()),
             "[finalize_routing] expert_out must be [R,H] f32, bf16 or f16 of the plan's rows; got "
             "[7,5] f32 for 8 rows");
+  EXPECT_EQ(reject(Matrix(DType::kF32, 8, 0).view(), {}, Matrix(DType::kF32, 4, 0).view()),
+            "[finalize_routing] expert_out dim 1 (H) must be positive; got [8,0] f32");
   EXPECT_EQ(
       reject(rows.view(), {}, Matrix(DType::kF32, 4, 6).view()),
       "[finalize_routing] output must be [T,H] f32, bf16 or f16; got [4,6] f32 for 4 tokens of "

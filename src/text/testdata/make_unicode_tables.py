@@ -11,6 +11,7 @@ give a combining class, a decomposition or a composition. Needs a recent `unicod
 
     python make_unicode_tables.py ../unicode_tables.cc && clang-format -i ../unicode_tables.cc
 """
+
 # SPDX-FileCopyrightText: ops-transformer authors
 # SPDX-License-Identifier: Apache-2.0
 import sys
@@ -19,11 +20,55 @@ import unicodedata
 import unicodedata2
 from tokenizers import Regex, normalizers, pre_tokenizers
 
-CATEGORIES = [a + b for a, b in ("Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No",
-                                 "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So",
-                                 "Zs", "Zl", "Zp", "Cf")]
-SCRIPTS = ["Arabic", "Armenian", "Bengali", "Bopomofo", "Cyrillic", "Devanagari", "Georgian",
-           "Greek", "Han", "Hangul", "Hebrew", "Hiragana", "Katakana", "Latin", "Tamil", "Thai"]
+CATEGORIES = [
+    a + b
+    for a, b in (
+        "Lu",
+        "Ll",
+        "Lt",
+        "Lm",
+        "Lo",
+        "Mn",
+        "Mc",
+        "Me",
+        "Nd",
+        "Nl",
+        "No",
+        "Pc",
+        "Pd",
+        "Ps",
+        "Pe",
+        "Pi",
+        "Pf",
+        "Po",
+        "Sm",
+        "Sc",
+        "Sk",
+        "So",
+        "Zs",
+        "Zl",
+        "Zp",
+        "Cf",
+    )
+]
+SCRIPTS = [
+    "Arabic",
+    "Armenian",
+    "Bengali",
+    "Bopomofo",
+    "Cyrillic",
+    "Devanagari",
+    "Georgian",
+    "Greek",
+    "Han",
+    "Hangul",
+    "Hebrew",
+    "Hiragana",
+    "Katakana",
+    "Latin",
+    "Tamil",
+    "Thai",
+]
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
@@ -70,8 +115,12 @@ def numeric_rows():
 
 
 def young_for_normal_forms():
-    forms = [("NFC", normalizers.NFC()), ("NFD", normalizers.NFD()),
-             ("NFKC", normalizers.NFKC()), ("NFKD", normalizers.NFKD())]
+    forms = [
+        ("NFC", normalizers.NFC()),
+        ("NFD", normalizers.NFD()),
+        ("NFKC", normalizers.NFKC()),
+        ("NFKD", normalizers.NFKD()),
+    ]
     young = set()
     first_parts = set()
     for c in CODE_POINTS:
@@ -91,11 +140,17 @@ def write(path):
     assert unicodedata.unidata_version.startswith("14."), unicodedata.unidata_version
     categories = category_rows()
     assigned = {c for first, last, _ in categories for c in range(first, last + 1)}
-    out = ["// Code points for which the reference's Unicode version and the system libraries' differ;",
-           "// written by testdata/make_unicode_tables.py, not by hand.",
-           "// SPDX-FileCopyrightText: ops-transformer authors",
-           "// SPDX-License-Identifier: Apache-2.0",
-           '#include "text/unicode_tables.h"', "", "namespace opst::text {", "namespace {", ""]
+    out = [
+        "// Code points for which the reference's Unicode version and the system libraries' differ;",
+        "// written by testdata/make_unicode_tables.py, not by hand.",
+        "// SPDX-FileCopyrightText: ops-transformer authors",
+        "// SPDX-License-Identifier: Apache-2.0",
+        '#include "text/unicode_tables.h"',
+        "",
+        "namespace opst::text {",
+        "namespace {",
+        "",
+    ]
 
     def table(name, kind, cells):
         out.append("constexpr %s %s[] = {" % (kind, name))
@@ -107,18 +162,25 @@ def write(path):
             line += " " + cell + ","
         out.extend([line, "};", ""])
 
-    table("kCategories", "NamedRange",
-          ['{0x%X, 0x%X, "%s"}' % row for row in categories])
+    table("kCategories", "NamedRange", ['{0x%X, 0x%X, "%s"}' % row for row in categories])
     table("kScripts", "NamedRange", ['{0x%X, 0x%X, "%s"}' % row for row in script_rows(assigned)])
     table("kNumeric", "CodePointRange", ["{0x%X, 0x%X}" % tuple(row) for row in numeric_rows()])
-    table("kYoung", "CodePointRange",
-          ["{0x%X, 0x%X}" % tuple(row) for row in young_for_normal_forms()])
-    out += ["}  // namespace", "",
-            "std::span<const NamedRange> CategoriesSinceUnicode14() { return kCategories; }",
-            "std::span<const NamedRange> ScriptsSinceUnicode14() { return kScripts; }",
-            "std::span<const CodePointRange> NumericSinceUnicode14() { return kNumeric; }",
-            "std::span<const CodePointRange> TooYoungForNormalForms() { return kYoung; }", "",
-            "}  // namespace opst::text", ""]
+    table(
+        "kYoung",
+        "CodePointRange",
+        ["{0x%X, 0x%X}" % tuple(row) for row in young_for_normal_forms()],
+    )
+    out += [
+        "}  // namespace",
+        "",
+        "std::span<const NamedRange> CategoriesSinceUnicode14() { return kCategories; }",
+        "std::span<const NamedRange> ScriptsSinceUnicode14() { return kScripts; }",
+        "std::span<const CodePointRange> NumericSinceUnicode14() { return kNumeric; }",
+        "std::span<const CodePointRange> TooYoungForNormalForms() { return kYoung; }",
+        "",
+        "}  // namespace opst::text",
+        "",
+    ]
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(out))
 

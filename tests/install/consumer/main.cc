@@ -17,8 +17,8 @@ int main() {
     opst::Route(context, view, {.top_k = 4});
     return 1;
   } catch (const opst::Error& error) {
-    std::printf("%lld rows; refused as it should be: %s\n",
-                static_cast<long long>(plan.num_rows()), error.what());
+    std::printf("%lld rows; refused as it should be: %s\n", static_cast<long long>(plan.num_rows()),
+                error.what());
   }
   return 0;
 }
