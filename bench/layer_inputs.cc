@@ -57,8 +57,8 @@ double UnitInterval(std::mt19937& random) {
 std::vector<double> LogPopularity(RoutingKind kind, int64_t num_experts) {
   std::vector<double> popularity(static_cast<size_t>(num_experts), 0.0);
   if (kind == RoutingKind::kOneHot) {
-    // Gumbel noise of a billion tokens stays far below this.
-    popularity[0] = 100;
+    // Beyond what Gumbel noise of a million tokens reaches, yet e^-20 keeps the other scores apart.
+    popularity[0] = 20;
   } else if (kind == RoutingKind::kZipf) {
     for (size_t rank = 0; rank < popularity.size(); ++rank) {
       popularity[rank] = -std::log(static_cast<double>(rank + 1));

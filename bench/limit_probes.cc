@@ -77,8 +77,11 @@ ReadProbe::ReadProbe(const Context& context, size_t bytes, PageKind pages)
   if (pages == PageKind::kSmall && buffer_.size() >= kHugePageBytes) {
     madvise(buffer_.data(), buffer_.size(), MADV_NOHUGEPAGE);
   }
-  context.pool().ParallelFor(static_cast<size_t>(context.num_threads()), [&](size_t part, int) {
-    std::memset(buffer_.data() + part * part_bytes_, static_cast<int>(part) + 1, part_bytes_);
+  const int num_parts = context.num_threads();
+  context.pool().Run([&](int worker, int num_workers) {
+    for (int part = worker; part < num_parts; part += num_workers) {
+      std::memset(buffer_.data() + static_cast<size_t>(part) * part_bytes_, part + 1, part_bytes_);
+    }
   });
   const size_t huge_after = HugePageBytes();
   huge_fraction_ =

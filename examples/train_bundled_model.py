@@ -37,7 +37,7 @@ def parse_arguments():
     parser.add_argument(
         "--work", default=".deps/austen-moe", help="folder for text, ids and checkpoints"
     )
-    parser.add_argument("--steps", type=int, default=4000, help="optimizer steps")
+    parser.add_argument("--steps", type=int, default=4500, help="optimizer steps")
     parser.add_argument(
         "--minutes",
         type=float,

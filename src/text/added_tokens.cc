@@ -4,6 +4,7 @@
 #include "text/added_tokens.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "io/quote.h"
+#include "text/json_document.h"
 #include "text/json_fields.h"
 #include "text/utf8.h"
 

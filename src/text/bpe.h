@@ -11,10 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "text/json_document.h"
 #include "text/vocabulary.h"
 
 namespace opst::text {
+
+struct JsonDocument;
 
 class BpeModel {
  public:

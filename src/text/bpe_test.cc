@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "text/json_document.h"
 #include "text/testing/small_tokenizer.h"
 
 namespace opst::text {

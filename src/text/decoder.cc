@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/decoder.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/check.h"

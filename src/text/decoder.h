@@ -5,7 +5,7 @@
 #define OPST_TEXT_DECODER_H_
 
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <variant>

@@ -4,6 +4,7 @@
 #include "text/json_fields.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/check.h"

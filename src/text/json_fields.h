@@ -5,7 +5,7 @@
 #define OPST_TEXT_JSON_FIELDS_H_
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -4,7 +4,7 @@
 #ifndef OPST_TEXT_NORMALIZER_H_
 #define OPST_TEXT_NORMALIZER_H_
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <variant>

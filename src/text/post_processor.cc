@@ -4,6 +4,7 @@
 #include "text/post_processor.h"
 
 #include <cstddef>
+#include <nlohmann/json.hpp>
 
 #include "base/check.h"
 #include "io/quote.h"

@@ -5,7 +5,7 @@
 #ifndef OPST_TEXT_PRE_TOKENIZER_H_
 #define OPST_TEXT_PRE_TOKENIZER_H_
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>

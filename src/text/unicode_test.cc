@@ -12,13 +12,17 @@ namespace {
 
 TEST(UnicodeTest, PropertiesOfSingleCharacters) {
   for (const char32_t c : U"\t\n\r \u0085\u00A0\u1680\u2003\u2028\u202F\u205F\u3000") {
-    if (c != 0) EXPECT_TRUE(IsWhitespace(c)) << std::hex << static_cast<unsigned>(c);
+    if (c != 0) {
+      EXPECT_TRUE(IsWhitespace(c)) << std::hex << static_cast<unsigned>(c);
+    }
   }
   for (const char32_t c : U"a\u180E\u200B\u200D\uFEFF\u001C") {
     EXPECT_FALSE(IsWhitespace(c)) << std::hex << static_cast<unsigned>(c);
   }
   for (const char32_t c : U"aZ_\u00E9\u0301\u0663\u2160\u24B6\u200D\u4E2D") {
-    if (c != 0) EXPECT_TRUE(IsWordCharacter(c)) << std::hex << static_cast<unsigned>(c);
+    if (c != 0) {
+      EXPECT_TRUE(IsWordCharacter(c)) << std::hex << static_cast<unsigned>(c);
+    }
   }
   for (const char32_t c : U"-' \u00BD\u20AC\U0001F600") {
     EXPECT_FALSE(IsWordCharacter(c)) << std::hex << static_cast<unsigned>(c);

@@ -5,7 +5,8 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
-#include <map>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "bench/layer_bench.h"
@@ -60,12 +61,28 @@ void AddBenchArguments(CLI::App& command, BenchArguments& arguments) {
   AddSettings(command, arguments.settings);
 }
 
-const std::map<std::string, bench::RoutingKind>& RoutingNames() {
-  static const std::map<std::string, bench::RoutingKind> names = {
-      {"uniform", bench::RoutingKind::kUniform},
-      {"zipf", bench::RoutingKind::kZipf},
-      {"one-hot", bench::RoutingKind::kOneHot}};
-  return names;
+// An option that takes one of the names of a table, in any case.
+template <typename Value>
+void AddChoice(CLI::App& command, const std::string& name, Value& value,
+               std::vector<std::pair<std::string, Value>> choices, const std::string& help) {
+  std::vector<std::string> names;
+  std::string preset;
+  for (const auto& [choice, chosen] : choices) {
+    names.push_back(choice);
+    if (chosen == value) preset = choice;
+  }
+  command
+      .add_option_function<std::string>(
+          name,
+          [&value, choices = std::move(choices)](const std::string& text) {
+            for (const auto& [choice, chosen] : choices) {
+              if (choice == text) value = chosen;
+            }
+          },
+          help)
+      ->transform(CLI::IsMember(names, CLI::ignore_case))
+      ->type_name("")
+      ->default_str(preset);
 }
 
 void AddTokenArguments(CLI::App& command, TokenArguments& arguments) {
@@ -88,10 +105,11 @@ void AddTokenArguments(CLI::App& command, TokenArguments& arguments) {
                   "Sequences; alone: one token of each, as in decoding")
       ->check(CLI::PositiveNumber)
       ->excludes(tokens);
-  command.add_option("--routing", arguments.routing, "How tokens spread over experts")
-      ->transform(CLI::CheckedTransformer(RoutingNames(), CLI::ignore_case))
-      ->type_name("uniform|zipf|one-hot")
-      ->default_str("uniform");
+  AddChoice<bench::RoutingKind>(command, "--routing", arguments.routing,
+                                {{"uniform", bench::RoutingKind::kUniform},
+                                 {"zipf", bench::RoutingKind::kZipf},
+                                 {"one-hot", bench::RoutingKind::kOneHot}},
+                                "How tokens spread over experts");
 }
 
 std::vector<int64_t> TokensOf(const TokenArguments& arguments, std::vector<int64_t> otherwise) {
@@ -155,12 +173,10 @@ void AddLayer(CLI::App& bench) {
   CLI::App* command =
       bench.add_subcommand("layer", "One fused MoE layer, beside a plain C++ loop and the limits");
   AddTokenArguments(*command, arguments->batch);
-  const std::map<std::string, WeightFormat> formats = {
-      {"f32", WeightFormat::kF32}, {"bf16", WeightFormat::kBf16}, {"f16", WeightFormat::kF16}};
-  command->add_option("--weights", arguments->format, "Weight format")
-      ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case))
-      ->type_name("f32|bf16|f16")
-      ->default_str("f32");
+  AddChoice<WeightFormat>(
+      *command, "--weights", arguments->format,
+      {{"f32", WeightFormat::kF32}, {"bf16", WeightFormat::kBf16}, {"f16", WeightFormat::kF16}},
+      "Weight format");
   command->add_flag("--plain-loop,--plain_loop,!--no-plain-loop,!--no_plain_loop",
                     arguments->runs_plain_loop,
                     "Run the plain loop beside ours (default); --no-plain-loop saves its time and "

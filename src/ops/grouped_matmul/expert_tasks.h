@@ -16,10 +16,10 @@
 
 namespace opst {
 
-// Rows of one expert that a task covers at most: A's block (192 KB) and C (192 KB) of a task share
+// Rows of one expert that a task covers at most: A's block (128 KB) and C (256 KB) of a task share
 // a 512 KB L2.
 constexpr size_t kRowsPerTask = 128;
-// 16 panels = 256 columns: copying a row into the task costs 1/256 of multiplying it.
+// 32 panels = 512 columns: copying a row into the task costs 1/512 of multiplying it.
 constexpr size_t kPanelsPerTask = 32;
 constexpr size_t kTaskColumns = kPanelsPerTask * kPanelWidth;
 

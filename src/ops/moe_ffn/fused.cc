@@ -66,7 +66,8 @@ void FusedChunk::RunUp(size_t index, float* worker_scratch) const {
   MultiplyTask(
       up_product_, weights.layout(), task, weights.expert(task.expert), request_.x,
       [&](int64_t row) { return chunk_.token(task.expert, row); }, scratch);
-  // 16 panels are 128 activations, so a task's activations never cross a block of 256.
+  static_assert(kBlockK % (kPanelsPerTask * PanelLayout::kPairWidth) == 0,
+                "a task's activations must not cross a block");
   const BlockedRows activations = Activations(static_cast<size_t>(task.expert));
   const auto column = static_cast<size_t>(task.first_panel * PanelLayout::kPairWidth);
   float* out = const_cast<float*>(activations.data) + column / kBlockK * activations.block_stride +
