@@ -50,9 +50,7 @@ class RReader:
 
     def __init__(self, data):
         if data[:2] != b"X\n":
-            raise ValueError(
-                "[bundled_corpus] an R object must start with 'X\\n'; got %r" % data[:2]
-            )
+            raise ValueError("[bundled_corpus] an R object must start with 'X\\n'; got %r" % data[:2])
         self.data, self.at = data, 2
         version = self.int()
         self.at += 8  # the writer's version and the oldest reader's
@@ -89,7 +87,7 @@ def novel_positions(index):
     reader.at += 8  # the outer list: type and length
     positions = reader.item()
     reader.at = index.index(b"names", reader.at) + len(b"names")
-    return dict(zip(reader.item(), positions))
+    return dict(zip(reader.item(), positions, strict=True))
 
 
 def clean_novel(lines):

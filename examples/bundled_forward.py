@@ -13,9 +13,7 @@ import torch
 import torch.nn.functional as F
 
 HEAD_BLOCK = 256  # tokens per block of the output layer
-ROW_BLOCK = (
-    64  # expert groups are padded to a multiple of this many rows; 256 costs a fifth of the speed
-)
+ROW_BLOCK = 64  # expert groups are padded to a multiple of this many rows; 256 costs a fifth of the speed
 
 
 class GatherRows(torch.autograd.Function):
@@ -43,9 +41,7 @@ def linear(x, weight):
 
 def norm(x, module):
     """RMS norm over the last dimension, bf16 out."""
-    weight = module.weight.to(
-        x.dtype
-    )  # one dtype for all operands, else PyTorch leaves its fused kernel
+    weight = module.weight.to(x.dtype)  # one dtype for all operands, else PyTorch leaves its fused kernel
     return F.rms_norm(x, weight.shape, weight, module.variance_epsilon).to(torch.bfloat16)
 
 
@@ -108,9 +104,7 @@ def moe(module, x, config):
     weights, ids = scores.topk(top_k, dim=-1)  # [T, k]
     weights = weights / weights.sum(dim=-1, keepdim=True)
     counts, padded, row_to_slot, slot_to_row = plan_rows(ids, num_experts)
-    rows = GatherRows.apply(
-        x, row_to_slot // top_k, slot_to_row
-    )  # padding is zeros: no share in any gradient
+    rows = GatherRows.apply(x, row_to_slot // top_k, slot_to_row)  # padding is zeros: no share in any gradient
     gate_up = module.experts.gate_up_proj.to(torch.bfloat16).unbind()
     down = module.experts.down_proj.to(torch.bfloat16).unbind()
     outputs = []

@@ -17,15 +17,20 @@ import shutil
 import time
 from pathlib import Path
 
+import bundled_corpus
 import torch
 import torch.nn.functional as F
 import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
-from transformers import GenerationConfig, Qwen3MoeConfig, Qwen3MoeForCausalLM
-
-import bundled_corpus
 from bundled_forward import losses, rope_tables
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedTokenizerFast,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
+)
 
 WINDOW = 256  # tokens per window of the held-out measure
 SAMPLE_CHARACTERS = 26_000  # per source in heldout.txt
@@ -34,9 +39,7 @@ SAMPLE_CHARACTERS = 26_000  # per source in heldout.txt
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", default="models/austen-moe", help="folder for the finished model")
-    parser.add_argument(
-        "--work", default=".deps/austen-moe", help="folder for text, ids and checkpoints"
-    )
+    parser.add_argument("--work", default=".deps/austen-moe", help="folder for text, ids and checkpoints")
     parser.add_argument("--steps", type=int, default=4500, help="optimizer steps")
     parser.add_argument(
         "--minutes",
@@ -48,18 +51,14 @@ def parse_arguments():
     parser.add_argument("--context", type=int, default=512, help="tokens per training sequence")
     parser.add_argument("--lr", type=float, default=1.5e-3, help="peak learning rate")
     parser.add_argument("--weight-decay", type=float, default=0.1)
-    parser.add_argument(
-        "--dropout", type=float, default=0.0, help="on each branch before its residual sum"
-    )
+    parser.add_argument("--dropout", type=float, default=0.0, help="on each branch before its residual sum")
     parser.add_argument("--aux", type=float, default=0.01, help="weight of the load-balancing loss")
     parser.add_argument("--vocab", type=int, default=4096)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save-every", type=int, default=250, help="steps between checkpoints")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --work")
-    parser.add_argument(
-        "--export-only", action="store_true", help="write --out from the checkpoint and stop"
-    )
+    parser.add_argument("--export-only", action="store_true", help="write --out from the checkpoint and stop")
     return parser.parse_args()
 
 
@@ -102,9 +101,7 @@ def prepare(args):
     for document in documents:
         ids += [tokenizer.eos_token_id] + tokenizer.encode(document)
     held_out = {source: text for source, (_, text) in corpus.items()}
-    held_out_ids = {
-        source: torch.tensor(tokenizer.encode(text)) for source, text in held_out.items()
-    }
+    held_out_ids = {source: torch.tensor(tokenizer.encode(text)) for source, text in held_out.items()}
     return torch.tensor(ids), held_out_ids, held_out
 
 
@@ -191,9 +188,7 @@ def train(args, model, ids, held_out_ids):
         for group in optimizer.param_groups:
             group["lr"] = args.lr * rate_factor(progress, step)
         # Short sequences first: the same tokens per step, but cheaper attention.
-        length, count = (
-            (args.context, args.batch) if progress > 0.7 else (args.context // 2, args.batch * 2)
-        )
+        length, count = (args.context, args.batch) if progress > 0.7 else (args.context // 2, args.batch * 2)
         starts = torch.randint(len(ids) - length, (count,), generator=generator)
         batch = ids[starts[:, None] + torch.arange(length + 1)]
         loss, balance = losses(model, batch, tables, args.dropout)
@@ -232,9 +227,7 @@ def perplexity(model, tokenizer, text):
     with torch.no_grad():
         for window in windows.split(16):
             logits = model(window).logits.double()
-            total += F.cross_entropy(
-                logits[:, :-1].flatten(0, 1), window[:, 1:].flatten(), reduction="sum"
-            ).item()
+            total += F.cross_entropy(logits[:, :-1].flatten(0, 1), window[:, 1:].flatten(), reduction="sum").item()
     predicted = windows.shape[0] * (WINDOW - 1)
     return {
         "window": WINDOW,
@@ -247,10 +240,7 @@ def perplexity(model, tokenizer, text):
 
 def sample_text(held_out):
     """The start of each source's held-out text, cut at a line's end."""
-    return (
-        "\n\n".join(text[: text.rindex("\n", 0, SAMPLE_CHARACTERS)] for text in held_out.values())
-        + "\n"
-    )
+    return "\n\n".join(text[: text.rindex("\n", 0, SAMPLE_CHARACTERS)] for text in held_out.values()) + "\n"
 
 
 def export(args, model, held_out):
@@ -268,10 +258,7 @@ def export(args, model, held_out):
     tokenizer = AutoTokenizer.from_pretrained(out)
     sample = (out / "heldout.txt").read_text(encoding="utf-8")
     measured = perplexity(model, tokenizer, sample)
-    whole = {
-        source: round(perplexity(model, tokenizer, text)["perplexity"], 4)
-        for source, text in held_out.items()
-    }
+    whole = {source: round(perplexity(model, tokenizer, text)["perplexity"], 4) for source, text in held_out.items()}
     report = {"file": "heldout.txt", **measured, "transformers_version": transformers.__version__}
     (out / "heldout.json").write_text(json.dumps(report, indent=2) + "\n")
     print(report, "perplexity of the whole held-out text:", whole, flush=True)
@@ -282,9 +269,7 @@ def main():
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
     ids, held_out_ids, held_out = prepare(args)
-    print(
-        "%d training tokens, held out %s" % (len(ids), {s: len(i) for s, i in held_out_ids.items()})
-    )
+    print("%d training tokens, held out %s" % (len(ids), {s: len(i) for s, i in held_out_ids.items()}))
     model = Qwen3MoeForCausalLM(make_config(args))
     if args.export_only:
         model.load_state_dict(torch.load(Path(args.work) / "checkpoint.pt")["model"])

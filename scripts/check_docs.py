@@ -100,9 +100,7 @@ def check_text(path: Path, text: str, hosts: set[str]) -> list[str]:
             problems.append(f"{path}:{line}: '{match.group(0)}' praises; state a number instead")
         if match := MACHINE_PATH.search(content):
             problems.append(f"{path}:{line}: '{match.group(0)}...' is a path of one machine")
-        problems += [
-            f"{path}:{line}: names the registry host {host}" for host in hosts if host in content
-        ]
+        problems += [f"{path}:{line}: names the registry host {host}" for host in hosts if host in content]
     return problems
 
 

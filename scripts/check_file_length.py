@@ -132,9 +132,7 @@ def check_file(path: Path, text: str) -> list[str]:
     if lines > MOST:
         problems.append(f"{path}: {lines} lines (most: {MOST})")
     elif lines > NEEDS_REASON and "Long because" not in first_comment(text):
-        problems.append(
-            f"{path}: {lines} lines; over {NEEDS_REASON} the first comment says 'Long because'"
-        )
+        problems.append(f"{path}: {lines} lines; over {NEEDS_REASON} the first comment says 'Long because'")
     return problems
 
 

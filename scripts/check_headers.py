@@ -17,9 +17,7 @@ from check_file_length import first_comment
 from repo_files import code_files, default_root, read, repo_files, report
 
 SPDX = ("SPDX-FileCopyrightText: ops-transformer authors", "SPDX-License-Identifier: Apache-2.0")
-EMPTY_NAME = re.compile(
-    r"(^|[_/-])(utils?|misc|legacy|helpers?|common|v\d+)(?=[_./-]|$)", re.IGNORECASE
-)
+EMPTY_NAME = re.compile(r"(^|[_/-])(utils?|misc|legacy|helpers?|common|v\d+)(?=[_./-]|$)", re.IGNORECASE)
 # A room's CMakeLists.txt is two calls and needs no introduction.
 TWO_LINERS = 5
 TODO = re.compile(r"\bTODO\b(?!\(#\d+\))|\bFIXME\b|\bXXX\b")

@@ -67,9 +67,7 @@ def read_order(root: Path) -> list[str]:
 def public_owner(header: str) -> str | None:
     if header in PUBLIC_HEADERS:
         return PUBLIC_HEADERS[header]
-    return next(
-        (room for folder, room in PUBLIC_FOLDERS.items() if header.startswith(folder)), None
-    )
+    return next((room for folder, room in PUBLIC_FOLDERS.items() if header.startswith(folder)), None)
 
 
 def owner_of_file(path: Path, rooms: list[str]) -> str | None:
@@ -120,9 +118,7 @@ def check_includes(root: Path, path: Path, rooms: list[str]) -> list[str]:
         if user in rooms and quoted and used is None and "/" not in header:
             problems.append(f'{where}: "{header}" needs its full path from src/')
         if user and used and not allowed(user, used, rooms):
-            problems.append(
-                f"{where}: {user} includes {header} of {used}, which is not an earlier room"
-            )
+            problems.append(f"{where}: {user} includes {header} of {used}, which is not an earlier room")
     return problems
 
 
@@ -145,16 +141,10 @@ def check_links(root: Path, path: Path, rooms: list[str]) -> list[str]:
 
 def check_table(files: list[Path], rooms: list[str]) -> list[str]:
     problems = []
-    public = {
-        p.as_posix().removeprefix("include/opst/")
-        for p in files
-        if p.as_posix().startswith("include/opst/")
-    }
+    public = {p.as_posix().removeprefix("include/opst/") for p in files if p.as_posix().startswith("include/opst/")}
     for header in sorted(public):
         if header.endswith(".h") and public_owner(header) is None:
-            problems.append(
-                f"include/opst/{header}: no owner in PUBLIC_HEADERS of scripts/check_layers.py"
-            )
+            problems.append(f"include/opst/{header}: no owner in PUBLIC_HEADERS of scripts/check_layers.py")
     for header, owner in PUBLIC_HEADERS.items():
         if header not in public:
             problems.append(f"PUBLIC_HEADERS names {header}, which does not exist in include/opst/")

@@ -114,9 +114,7 @@ def random_model(config, dtype, generator):
             elif "embed_tokens" in name:
                 value = 0.6 * noise
             else:
-                gain = {"gate.weight": 1.5, "lm_head.weight": 2.0}.get(
-                    ".".join(name.split(".")[-2:]), 1.6
-                )
+                gain = {"gate.weight": 1.5, "lm_head.weight": 2.0}.get(".".join(name.split(".")[-2:]), 1.6)
                 value = gain * noise / parameter.shape[-1] ** 0.5
             parameter.copy_(value.to(dtype).float())
     return model.eval()
@@ -134,9 +132,7 @@ class RouterWatch:
 
     def note(self, module, inputs, outputs):
         ranked = outputs[0].float().sort(dim=-1, descending=True).values
-        self.margin = min(
-            self.margin, (ranked[:, self.top_k - 1] - ranked[:, self.top_k]).min().item()
-        )
+        self.margin = min(self.margin, (ranked[:, self.top_k - 1] - ranked[:, self.top_k]).min().item())
 
 
 @torch.no_grad()
@@ -230,9 +226,7 @@ def check_reload(folder, tensors):
         assert (unclipped - logits).abs().max() > 0.1 * logits.abs().max(), "clip_qkv never clips"
 
 
-def make(
-    name, config, dtype=torch.float32, max_shard_size="1GB", published_config=False, fused_copy=None
-):
+def make(name, config, dtype=torch.float32, max_shard_size="1GB", published_config=False, fused_copy=None):
     for seed in range(1, 1000):
         generator = torch.Generator().manual_seed(seed)
         model = random_model(config, dtype, generator)

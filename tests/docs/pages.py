@@ -108,9 +108,7 @@ def environment() -> dict[str, str]:
 
 def run(command: list[str], folder: Path) -> str:
     """Standard output of a command, which must succeed."""
-    done = subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=600
-    )
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=600)
     if done.returncode != 0:
         raise AssertionError(f"{command} gave {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.stdout

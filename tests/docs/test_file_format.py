@@ -59,13 +59,7 @@ class FileFormatTest(unittest.TestCase):
             found = {re.sub(r"^(source|checksum)\..*", r"\1.NAME", key) for key in keys}
             self.assertEqual(found, listed)
             self.assertEqual(keys["opst_format"], "1")
-            self.assertTrue(
-                all(
-                    re.fullmatch("[0-9a-f]{16}", keys[key])
-                    for key in keys
-                    if key.startswith("checksum.")
-                )
-            )
+            self.assertTrue(all(re.fullmatch("[0-9a-f]{16}", keys[key]) for key in keys if key.startswith("checksum.")))
 
     def test_tensors_are_aligned(self):
         for name, tensor, data_offset in self.tensors():
@@ -74,12 +68,7 @@ class FileFormatTest(unittest.TestCase):
                 self.assertEqual(tensor["data_offsets"][0] % 64, 0, name)
 
     def test_panels_have_the_shapes_of_the_page(self):
-        as_panels = {
-            name
-            for row in rows_under(PAGE, "tensor")
-            if "panels" in row[2]
-            for name in codes(row[0])
-        }
+        as_panels = {name for row in rows_under(PAGE, "tensor") if "panels" in row[2] for name in codes(row[0])}
         tails = {"F32": (4, [16]), "F16": (4, [16]), "BF16": (5, [16, 2])}
         for name, tensor, _ in self.tensors():
             if generic(name) in as_panels:

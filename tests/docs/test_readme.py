@@ -40,9 +40,7 @@ class ReadmeTest(unittest.TestCase):
         self.assertEqual(link_targets(README), link_targets(CHINESE))
 
     def test_cpp_stands_in_an_example_that_is_run(self):
-        names = re.findall(
-            r"^opst_add_example\((\w+)", read(ROOT / "examples/CMakeLists.txt"), re.M
-        )
+        names = re.findall(r"^opst_add_example\((\w+)", read(ROOT / "examples/CMakeLists.txt"), re.M)
         examples = [read(ROOT / "examples" / f"{name}.cc") for name in names]
         self.assertTrue(blocks(README, "cpp"))
         for block in blocks(README, "cpp"):

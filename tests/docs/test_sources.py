@@ -9,9 +9,7 @@ import unittest
 
 from pages import PAGES, README, ROOT, blocks, codes, contains, read, rows_under, sources, tables
 
-PATH = re.compile(
-    r"(?:src|include|docs|bench|tests|examples|scripts|cmake|models|tools)/[\w./-]+|\.ci/run"
-)
+PATH = re.compile(r"(?:src|include|docs|bench|tests|examples|scripts|cmake|models|tools)/[\w./-]+|\.ci/run")
 # The text after kOp in a check, which is the rule; literals are already joined.
 RULE = re.compile(r'kOp,\s*(?:Concat\()?"([^"]+)"')
 OPERATOR_PAGES = sorted((ROOT / "docs/ops").glob("*.md"))
@@ -41,12 +39,7 @@ class SourcesTest(unittest.TestCase):
     def test_rules_of_the_error_tables_are_thrown(self):
         text = joined_literals("".join(sources("src/ops").values()))
         for page in OPERATOR_PAGES:
-            rules = [
-                codes(row[-1])[0]
-                for table in tables(page)
-                if table[0][-1] == "rule"
-                for row in table[1:]
-            ]
+            rules = [codes(row[-1])[0] for table in tables(page) if table[0][-1] == "rule" for row in table[1:]]
             self.assertTrue(rules, page.name)
             for rule in rules:
                 found = all(piece in text for piece in rule.split("…"))

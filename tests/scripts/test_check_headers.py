@@ -7,9 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 import check_headers
 import pytest
 
-START = "// Adds two numbers and nothing else.\n" + "".join(
-    f"// {line}\n" for line in check_headers.SPDX
-)
+START = "// Adds two numbers and nothing else.\n" + "".join(f"// {line}\n" for line in check_headers.SPDX)
 GUARD = "#ifndef OPST_OPS_A_H_\n"
 
 

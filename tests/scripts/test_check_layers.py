@@ -13,9 +13,7 @@ def house(write, monkeypatch):
     monkeypatch.setattr(check_layers, "PUBLIC_HEADERS", {"error.h": "base"})
     write("include/opst/error.h", "")
     write("src/base/log.h", '#include "opst/error.h"\n')
-    write(
-        "src/ops/gate.cc", '#include <vector>\n#include "base/log.h"\n#include <opst/ops/gate.h>\n'
-    )
+    write("src/ops/gate.cc", '#include <vector>\n#include "base/log.h"\n#include <opst/ops/gate.h>\n')
     write("include/opst/ops/gate.h", '#include "opst/error.h"\n')
     write("src/ops/CMakeLists.txt", "opst_add_library(ops DEPS base tensor LINK other)\n")
     return write

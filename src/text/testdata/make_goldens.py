@@ -188,6 +188,12 @@ def template(name, token_id):
 
 
 def configurations(byte_level, byte_fallback):
+    """(name, model, overrides) of every tokenizer."""
+    yield from byte_level_configurations(byte_level)
+    yield from byte_fallback_configurations(byte_fallback)
+
+
+def byte_level_configurations(byte_level):
     chat = added(byte_level, ("<|im_start|>", {}), ("<|im_end|>", {}), ("the", {"special": False}))
     flags = added(
         byte_level,
@@ -197,25 +203,6 @@ def configurations(byte_level, byte_fallback):
         ("    ", {"normalized": True, "special": False}),
         ("\u212b", {"normalized": True, "special": False}),
     )
-    sentence = added(byte_fallback, ("<unk>", {}), ("<s>", {}), ("</s>", {}))
-    legacy = {
-        "type": "Sequence",
-        "normalizers": [
-            {"type": "Prepend", "prepend": "▁"},
-            {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
-        ],
-    }
-    unspell = {
-        "type": "Sequence",
-        "decoders": [
-            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
-            {"type": "ByteFallback"},
-            {"type": "Fuse"},
-            {"type": "Strip", "content": " ", "start": 1, "stop": 0},
-        ],
-    }
-    first = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": False}
-    always = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
     nfc = {"type": "NFC"}
     yield "gpt2", "byte_level", dict(pre_tokenizer=GPT2, decoder=GPT2)
     yield (
@@ -262,6 +249,28 @@ def configurations(byte_level, byte_fallback):
             ),
         ),
     )
+
+
+def byte_fallback_configurations(byte_fallback):
+    sentence = added(byte_fallback, ("<unk>", {}), ("<s>", {}), ("</s>", {}))
+    legacy = {
+        "type": "Sequence",
+        "normalizers": [
+            {"type": "Prepend", "prepend": "▁"},
+            {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+        ],
+    }
+    unspell = {
+        "type": "Sequence",
+        "decoders": [
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+            {"type": "ByteFallback"},
+            {"type": "Fuse"},
+            {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+        ],
+    }
+    first = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": False}
+    always = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
     yield (
         "legacy",
         "byte_fallback",
@@ -317,9 +326,7 @@ def main(folder):
         whole["model"] = dict(base[model], **parts.get("model", {}))
         tokenizer = Tokenizer.from_str(json.dumps(whole))
         rng = random.Random(name)
-        rows.append(
-            {"name": name, "model": model, "parts": parts, "cases": list(cases(tokenizer, rng, 36))}
-        )
+        rows.append({"name": name, "model": model, "parts": parts, "cases": list(cases(tokenizer, rng, 36))})
     goldens = {"tokenizers": tokenizers.__version__, "configurations": rows}
     (folder / "goldens.json").write_text(
         json.dumps(goldens, separators=(",", ":")).replace('{"hex"', '\n{"hex"') + "\n"
