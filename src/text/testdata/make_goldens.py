@@ -134,7 +134,9 @@ def train(byte_level, vocab_size):
         initial_alphabet=alphabet,
         limit_alphabet=200 + 100 * byte_level,
     )
-    tokenizer.train_from_iterator([text(rng) for _ in range(4000)], trainer)
+    # Without "<" no piece can be learned that looks like a special or a byte token.
+    lines = [text(rng).replace("<", "") for _ in range(4000)]
+    tokenizer.train_from_iterator(lines, trainer)
     model = json.loads(tokenizer.to_str())["model"]
     if not byte_level:
         pieces = sorted(model["vocab"], key=model["vocab"].get)
