@@ -178,7 +178,7 @@ Report RunLimitsBench(const Context& context, const LimitsOptions& options,
                       const ProgressFn& on_progress) {
   const Machine machine = DescribeMachine(context);
   const std::vector<Limit> limits = MeasureLimits(context, machine, options, on_progress);
-  TextTable table({"limit", "threads", "median", "min-max", "unit", "how"});
+  TextTable table({"limit", "threads", "median", "min-max", "unit", "how"}, {0, 4, 5});
   for (const Limit& limit : limits) {
     table.AddRow({limit.label, Concat(limit.threads), Digits(limit.value.median),
                   Spread(limit.value), limit.unit, limit.note});

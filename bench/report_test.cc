@@ -14,15 +14,15 @@
 namespace opst::bench {
 namespace {
 
-TEST(TextTableTest, FirstColumnLeftOthersRight) {
-  TextTable table({"name", "ms"});
-  table.AddRow({"a", "1.5"});
-  table.AddRow({"longer", "-"});
+TEST(TextTableTest, WordsLeftNumbersRight) {
+  TextTable table({"name", "ms", "how"}, {0, 2});
+  table.AddRow({"a", "1.5", "quickly"});
+  table.AddRow({"longer", "-", "not"});
   EXPECT_EQ(table.ToString(),
-            "name     ms\n"
-            "-----------\n"
-            "a       1.5\n"
-            "longer    -\n");
+            "name     ms  how\n"
+            "--------------------\n"
+            "a       1.5  quickly\n"
+            "longer    -  not\n");
 }
 
 TEST(TextTableTest, NumbersKeepThreeDigits) {

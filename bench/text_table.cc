@@ -20,7 +20,9 @@ std::string TextTable::ToString() const {
     std::string line;
     for (size_t i = 0; i < widths.size(); ++i) {
       const std::string padding(widths[i] - rows_[r][i].size(), ' ');
-      line += i == 0 ? rows_[r][i] + padding : "  " + padding + rows_[r][i];
+      const std::string& cell = rows_[r][i];
+      line += i == 0 ? "" : "  ";
+      line += left_columns_.contains(i) ? cell + padding : padding + cell;
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

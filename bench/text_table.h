@@ -4,6 +4,8 @@
 #ifndef OPST_BENCH_TEXT_TABLE_H_
 #define OPST_BENCH_TEXT_TABLE_H_
 
+#include <cstddef>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,10 +14,13 @@
 
 namespace opst::bench {
 
-// The first column stands left, the others right.
+// Columns of numbers stand right; `left_columns`, of words, stand left.
 class TextTable {
  public:
-  explicit TextTable(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
+  explicit TextTable(std::vector<std::string> head, std::set<size_t> left_columns = {0})
+      : left_columns_(std::move(left_columns)) {
+    rows_.push_back(std::move(head));
+  }
 
   // As many cells as the head has.
   void AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
@@ -23,6 +28,7 @@ class TextTable {
   std::string ToString() const;
 
  private:
+  std::set<size_t> left_columns_;
   std::vector<std::vector<std::string>> rows_;
 };
 

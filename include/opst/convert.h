@@ -16,7 +16,8 @@ namespace opst {
 struct ConvertOptions {
   bool overwrites = false;  // an existing output file
   bool is_strict = false;   // config.json fields that no rule names are errors, not warnings
-  // Called with bytes written so far and in all; from the calling thread.
+  // Called with tensor bytes written so far and the length of the file, which is a little more than
+  // all tensors; from the calling thread.
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> on_progress = {};
 };
 

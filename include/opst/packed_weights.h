@@ -1,5 +1,5 @@
 // PackedWeights: expert matrices laid out in 16-column panels, and the layout's arithmetic. Packing
-// itself is in ops/pack.h.
+// itself is in opst/pack.h.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #ifndef OPST_PACKED_WEIGHTS_H_

@@ -47,7 +47,7 @@ struct RoutingPlanOptions {
 // Stable counting sort of the slots by expert: rows of one expert stand in ascending slot order.
 //   expert_ids      [T, k] i32, contiguous; -1 = no row, else 0 … E-1
 //   expert_weights  [T, k] f32, contiguous
-// Cost: two passes over T·k slots and one over E. Runs on the calling thread.
+// Cost: a few passes over T·k slots and one over E. Runs on the calling thread.
 // Errors (kInvalidArgument): an id outside -1 … E-1, naming id and position; shapes that differ;
 // T·k or E·capacity ≥ 2³¹; padding without a capacity; a capacity factor that is negative or NaN.
 RoutingPlan BuildRoutingPlan(const Context& context, ConstTensorView expert_ids,

@@ -60,12 +60,12 @@ class Tokenizer {
   // `json`: the bytes of a tokenizer.json. `name`: the file's name, for error texts only.
   // The bytes are not trusted. Errors (kIo) name file, field and value. Limits: 128 MiB of text,
   // depth 64, 4,194,304 tokens, merges, and ids below that; 64 KiB per token.
-  // Cost: about 0.1 s and 60 MB for a vocabulary of 150,000.
+  // Cost: about 0.3 s and 60 MB for a vocabulary of 150,000.
   static Tokenizer FromJson(std::string_view json, std::string_view name = "tokenizer.json");
 
   // Ids of `text`. Each maximal piece of `text` that is not UTF-8 counts as one U+FFFD.
-  // Cost: O(n log n) time and O(n) memory for n bytes, also for one word of n bytes; what a Split
-  // pattern of the file costs is the pattern's matter, up to a bound per match.
+  // Cost: O(n log n) time and O(n) memory for n bytes, also for one word of n bytes; a Split
+  // pattern of the file may need more, up to a bound for each place where a match can begin.
   // Errors: kIo when a pattern gives up on this text, or when a character is unknown and the
   // file's unk_token is not in the vocabulary.
   // A character that is neither in the vocabulary nor covered by byte_fallback or unk_token

@@ -12,8 +12,8 @@
 namespace opst {
 namespace {
 
-// Columns of the down projection per task. Wide blocks read the activations less often (H/128 times
-// at 128), narrow ones leave every worker enough tasks; below 32 the tile itself is cut.
+// Columns of the down projection per task. Wide blocks read the activations less often (H/256 times
+// at 256), narrow ones leave every worker enough tasks; below 32 the tile itself is cut.
 int64_t ColumnPanels(int64_t num_panels, int num_workers) {
   for (const int64_t panels : {16, 8, 4}) {
     if (num_panels >= panels * 4 * num_workers) return panels;
