@@ -27,7 +27,7 @@ void CheckOptions(const Context& context, const LayerBenchOptions& options) {
     OPST_CHECK_ARG(tokens >= 1 && tokens <= INT32_MAX / shape.top_k, "bench",
                    Concat("tokens must be 1 to ", INT32_MAX / shape.top_k), tokens);
   }
-  std::string advice = "take a smaller shape";
+  std::string advice = "take a smaller shape, fewer tokens";
   if (options.format == WeightFormat::kF32) advice += ", --weights bf16";
   if (options.runs_plain_loop)
     advice += ", or --no-plain-loop (its f32 weights need as much again)";
@@ -45,7 +45,7 @@ std::string TableText(const std::vector<LayerRow>& rows) {
     const Summary in_ms{0, row.us.min / 1e3, row.us.max / 1e3, row.us.runs};
     table.AddRow({Concat(row.num_tokens), Concat(row.distinct_experts), ms(row.us.median),
                   Spread(in_ms), ms(row.route_us), Digits(row.gflops), Digits(row.gb_per_s),
-                  Percent(row.gflops / row.fma_gflops), Percent(row.roofline),
+                  Percent(row.fma_fraction.median), Percent(row.roofline.median),
                   has_plain ? ms(row.plain_us.median) : "-",
                   has_plain ? Concat(Digits(row.ratio.median), "x") : "-", Spread(row.ratio)});
   }
@@ -63,7 +63,7 @@ Json RowJson(const LayerRow& row, const LayerShape& shape) {
           {"gb_per_s", ToJson(row.gb_per_s)},
           {"limit_fma_gflop_per_s", ToJson(row.fma_gflops)},
           {"limit_read_gb_per_s", ToJson(row.read_gb_per_s)},
-          {"fraction_of_fma_peak", ToJson(row.gflops / row.fma_gflops)},
+          {"fraction_of_fma_peak", ToJson(row.fma_fraction)},
           {"fraction_of_read_limit", ToJson(row.gb_per_s / row.read_gb_per_s)},
           {"fraction_of_roofline", ToJson(row.roofline)},
           {"plain_loop_us", ToJson(row.plain_us)},

@@ -32,8 +32,8 @@ struct LayerBenchOptions {
 // last cache, caches are evicted before each sample: then a model would read them from memory too.
 // Figures per row, from pairs (ours, plain loop) that are run in turn:
 //   GFLOP/s  6·T·k·H·F / time     GB/s  bytes of the distinct experts used / time
-//   % of FMA peak, % of roofline = max(bytes / bandwidth, flop / peak) / time; the limits are
-//   sampled between the same runs
+//   % of FMA peak, % of roofline = max(bytes / bandwidth, flop / peak) / time; each run is compared
+//   with the peak measured just before it, with the row's median bandwidth
 // Errors: kInvalidArgument for a wrong result or T outside 1 … 2³¹ / k; kOutOfMemory before any
 // work when the shape does not fit the free memory.
 Report RunLayerBench(const Context& context, const LayerBenchOptions& options,

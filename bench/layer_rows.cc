@@ -129,11 +129,13 @@ void LayerRunner::CompareWithLimits(const std::vector<double>& us,
   const double expert_bytes = static_cast<double>(PackedBytes(shape, options_.format)) /
                               static_cast<double>(shape.num_experts);
   std::vector<double> gb_per_s;
-  std::vector<double> fractions;
+  std::vector<double> fma_fractions;
+  std::vector<double> bound_fractions;
   for (size_t run = 0; run < us.size(); ++run) {
     const double bytes = distinct[run] * expert_bytes;
     gb_per_s.push_back(bytes / us[run] / 1e3);
-    fractions.push_back(roofline.BoundUs(bytes, flop) / us[run]);
+    fma_fractions.push_back(flop / us[run] / 1e3 / roofline.fma_gflops(run));
+    bound_fractions.push_back(roofline.BoundUs(run, bytes, flop) / us[run]);
   }
   row.distinct_experts = Median(distinct);
   row.weight_bytes = row.distinct_experts * expert_bytes;
@@ -141,7 +143,8 @@ void LayerRunner::CompareWithLimits(const std::vector<double>& us,
   row.gb_per_s = Median(std::move(gb_per_s));
   row.fma_gflops = roofline.fma_gflops();
   row.read_gb_per_s = roofline.read_gb_per_s();
-  row.roofline = Median(std::move(fractions));
+  row.fma_fraction = Summarize(std::move(fma_fractions));
+  row.roofline = Summarize(std::move(bound_fractions));
 }
 
 LayerMemory PlanMemory(const Context& context, const LayerBenchOptions& options) {

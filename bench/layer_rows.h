@@ -33,7 +33,8 @@ struct LayerRow {
   double gb_per_s = 0;
   double fma_gflops = 0;  // limits between these runs
   double read_gb_per_s = 0;
-  double roofline = 0;   // fraction reached
+  Summary fma_fraction = {};  // run by run, of the peak just before it
+  Summary roofline = {};
   double max_error = 0;  // of the checked rows, as a fraction of the rounding bound
   double plain_max_error = 0;
 };

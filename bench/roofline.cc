@@ -56,8 +56,8 @@ void Roofline::StartRow() {
 double Roofline::fma_gflops() const { return Median(From(fma_, row_fma_)); }
 double Roofline::read_gb_per_s() const { return Median(From(read_, row_read_)); }
 
-double Roofline::BoundUs(double bytes, double flop) const {
-  return std::max(bytes / (read_gb_per_s() * 1e3), flop / (fma_gflops() * 1e3));
+double Roofline::BoundUs(size_t run, double bytes, double flop) const {
+  return std::max(bytes / (read_gb_per_s() * 1e3), flop / (fma_gflops(run) * 1e3));
 }
 
 std::vector<Limit> Roofline::Limits() const {

@@ -43,9 +43,12 @@ class Roofline {
   double read_gb_per_s() const;
   void StartRow();
 
-  // The time in us below which the machine cannot move the bytes and do the flop:
-  // max(bytes / bandwidth, flop / peak).
-  double BoundUs(double bytes, double flop) const;
+  // The multiply-add sample just before the given run of this row: on a shared machine the peak
+  // halves and doubles within a minute.
+  double fma_gflops(size_t run) const { return fma_[row_fma_ + run]; }
+  // The time in us below which the machine cannot move the bytes and do the flop of a run:
+  // max(bytes / bandwidth, flop / peak of that run).
+  double BoundUs(size_t run, double bytes, double flop) const;
 
   // All samples: "fma_f32", and "read_memory_2mb_pages" or "read_cache".
   std::vector<Limit> Limits() const;

@@ -81,7 +81,7 @@ void AddChoice(CLI::App& command, const std::string& name, Value& value,
           },
           help)
       ->transform(CLI::IsMember(names, CLI::ignore_case))
-      ->type_name("")
+      ->type_name("NAME")
       ->default_str(preset);
 }
 
