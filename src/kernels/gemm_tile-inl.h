@@ -108,33 +108,48 @@ HWY_INLINE const float* Alias(const float* pointer) {
   return pointer;
 }
 
+// Multiplies kStep inputs from i on into the accumulators.
+template <class Decoder, size_t kRows, size_t kPanels>
+HWY_INLINE void MultiplyStep(const TileRequest& request, const float* alias, size_t i,
+                             TileAccumulators<kRows, kPanels>& acc) {
+  const TileTag d;
+  TileVec w[kPanels][Decoder::kStep][kVecsPerPanel];
+  const std::byte* row = request.panels + i / Decoder::kStep * Decoder::kRowBytes;
+  OPST_UNROLL
+  for (size_t p = 0; p < kPanels; ++p) Decoder::Load(row + p * request.panel_stride, w[p]);
+  OPST_UNROLL
+  for (size_t step = 0; step < Decoder::kStep; ++step) {
+    OPST_UNROLL
+    for (size_t r = 0; r < kRows; ++r) {
+      const size_t at = r * kBlockK + i + step;
+      OPST_UNROLL
+      for (size_t p = 0; p < kPanels; ++p) {
+        const bool reads_alias = p > 0 && BroadcastsInOperand(r, kPanels);
+        const TileVec input = hn::Set(d, reads_alias ? alias[at] : request.a[at]);
+        OPST_UNROLL
+        for (size_t v = 0; v < kVecsPerPanel; ++v) {
+          acc[r][p][v] = hn::MulAdd(input, w[p][step][v], acc[r][p][v]);
+        }
+      }
+    }
+  }
+}
+
 // Multiplies inputs [begin, end) into the accumulators.
 template <class Decoder, size_t kRows, size_t kPanels>
 HWY_INLINE void MultiplyInputs(const TileRequest& request, size_t begin, size_t end,
                                TileAccumulators<kRows, kPanels>& acc) {
-  const TileTag d;
   const float* alias = Alias(request.a);
-  for (size_t i = begin; i < end; i += Decoder::kStep) {
-    TileVec w[kPanels][Decoder::kStep][kVecsPerPanel];
-    const std::byte* row = request.panels + i / Decoder::kStep * Decoder::kRowBytes;
+  constexpr size_t kUnroll = 4;  // loop control was 3 of 23 instructions of the AVX2 tile
+  size_t i = begin;
+  for (; i + kUnroll * Decoder::kStep <= end; i += kUnroll * Decoder::kStep) {
     OPST_UNROLL
-    for (size_t p = 0; p < kPanels; ++p) Decoder::Load(row + p * request.panel_stride, w[p]);
-    OPST_UNROLL
-    for (size_t step = 0; step < Decoder::kStep; ++step) {
-      OPST_UNROLL
-      for (size_t r = 0; r < kRows; ++r) {
-        const size_t at = r * kBlockK + i + step;
-        OPST_UNROLL
-        for (size_t p = 0; p < kPanels; ++p) {
-          const bool reads_alias = p > 0 && BroadcastsInOperand(r, kPanels);
-          const TileVec input = hn::Set(d, reads_alias ? alias[at] : request.a[at]);
-          OPST_UNROLL
-          for (size_t v = 0; v < kVecsPerPanel; ++v) {
-            acc[r][p][v] = hn::MulAdd(input, w[p][step][v], acc[r][p][v]);
-          }
-        }
-      }
+    for (size_t u = 0; u < kUnroll; ++u) {
+      MultiplyStep<Decoder, kRows, kPanels>(request, alias, i + u * Decoder::kStep, acc);
     }
+  }
+  for (; i < end; i += Decoder::kStep) {
+    MultiplyStep<Decoder, kRows, kPanels>(request, alias, i, acc);
   }
 }
 
