@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "base/strings.h"
 #include "io/checkpoint_index.h"
 #include "io/file.h"
+#include "io/file_series.h"
 #include "io/quote.h"
 
 namespace opst {
@@ -21,27 +21,7 @@ constexpr std::string_view kShardSuffix = ".safetensors";
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 constexpr std::string_view kSingleName = "model.safetensors";
 constexpr uint64_t kMaxIndexBytes = 100'000'000;
-constexpr int64_t kMaxShards = 10'000;
-
-// NAME-00002-of-00005.safetensors
-struct SeriesMember {
-  std::string series;  // what all members share: "NAME-of-00005"
-  int64_t number = 0;
-  int64_t count = 0;
-};
-
-std::optional<SeriesMember> ParseSeriesMember(std::string_view name) {
-  if (!name.ends_with(kShardSuffix)) return std::nullopt;
-  name.remove_suffix(kShardSuffix.size());
-  const size_t of = name.rfind("-of-");
-  if (of == std::string_view::npos || of == 0) return std::nullopt;
-  const size_t dash = name.rfind('-', of - 1);
-  if (dash == std::string_view::npos) return std::nullopt;
-  const std::optional<int64_t> number = ParseInt(name.substr(dash + 1, of - dash - 1));
-  const std::optional<int64_t> count = ParseInt(name.substr(of + 4));
-  if (!number || !count || *number < 0 || *count < 1 || *count > kMaxShards) return std::nullopt;
-  return SeriesMember{Concat(name.substr(0, dash), name.substr(of)), *number, *count};
-}
+constexpr size_t kMaxShards = 10'000;
 
 std::string List(const std::vector<std::string>& names) {
   std::string text;
@@ -71,7 +51,7 @@ class Finder {
     } else if (series.size() > 1) {
       AskToName(series);
     } else if (series.size() == 1) {
-      UseSeries(*ParseSeriesMember(series[0]));
+      UseSeries(*ParseSeriesMember(series[0], kShardSuffix));
     } else {
       OPST_CHECK_IO(!all_.empty(), files_.folder, "folder must hold a safetensors checkpoint",
                     "no *.safetensors file");
@@ -93,7 +73,7 @@ class Finder {
     }
     files_.index.clear();
     files_.shard_of_tensor.clear();
-    if (const std::optional<SeriesMember> member = ParseSeriesMember(name)) {
+    if (const std::optional<SeriesMember> member = ParseSeriesMember(name, kShardSuffix)) {
       UseSeries(*member);
     } else {
       files_.shards = {name};
@@ -116,7 +96,7 @@ class Finder {
     std::set<std::string> seen;
     std::vector<std::string> first;
     for (const std::string& name : all_) {
-      const std::optional<SeriesMember> member = ParseSeriesMember(name);
+      const std::optional<SeriesMember> member = ParseSeriesMember(name, kShardSuffix);
       if (member && seen.insert(member->series).second) first.push_back(name);
     }
     return first;
@@ -134,19 +114,7 @@ class Finder {
   }
 
   void UseSeries(const SeriesMember& wanted) {
-    std::vector<std::string> by_number(static_cast<size_t>(wanted.count));
-    for (const std::string& name : all_) {
-      const std::optional<SeriesMember> member = ParseSeriesMember(name);
-      if (!member || member->series != wanted.series) continue;
-      OPST_CHECK_IO(member->number >= 1 && member->number <= member->count, files_.folder,
-                    "shard numbers must be 1 to their count", Quote(name));
-      by_number[static_cast<size_t>(member->number - 1)] = name;
-    }
-    for (size_t i = 0; i < by_number.size(); ++i) {
-      OPST_CHECK_IO(!by_number[i].empty(), files_.folder, "every shard of a series must be there",
-                    "no number ", i + 1, " of ", Quote(wanted.series + std::string(kShardSuffix)));
-    }
-    files_.shards = std::move(by_number);
+    files_.shards = SeriesFiles(files_.folder, all_, wanted, kShardSuffix);
   }
 
   CheckpointFiles Finish() {

@@ -38,6 +38,32 @@ void SourceBytes::Release() noexcept {
   if (file_ != nullptr) file_->DontNeed(file_offset_, bytes_.size());
 }
 
+SourceBytes SourceBytes::Lend(const MappedFile& file, uint64_t offset, uint64_t num_bytes,
+                              size_t alignment) {
+  file.CheckUnchanged();
+  SourceBytes result;
+  const auto bytes =
+      file.bytes().subspan(static_cast<size_t>(offset), static_cast<size_t>(num_bytes));
+  if (num_bytes > 0 && num_bytes <= kMaxPrefetchBytes) file.WillNeed(offset, num_bytes);
+  if (num_bytes > 0 && offset % alignment != 0) {
+    AlignedBuffer copy(bytes.size(), {.is_zeroed = false});
+    std::memcpy(copy.data(), bytes.data(), bytes.size());
+    file.DontNeed(offset, num_bytes);
+    return Own(std::move(copy));
+  }
+  result.bytes_ = bytes;
+  result.file_ = &file;
+  result.file_offset_ = offset;
+  return result;
+}
+
+SourceBytes SourceBytes::Own(AlignedBuffer buffer) {
+  SourceBytes result;
+  result.copy_ = std::move(buffer);
+  result.bytes_ = {result.copy_.data(), result.copy_.size()};
+  return result;
+}
+
 ShardedCheckpoint ShardedCheckpoint::Open(const std::string& path) {
   ShardedCheckpoint result;
   result.files_ = FindCheckpointFiles(path);
@@ -112,24 +138,8 @@ SourceBytes ShardedCheckpoint::Read(const SourceTensor& source, uint64_t begin,
                  "sharded_checkpoint", "Read must stay inside the tensor", tensor.Describe(), ", [",
                  begin, ", +", num_bytes, "] of ", tensor.num_bytes, " bytes");
   const SafetensorsFile& shard = shards_[source.shard];
-  const MappedFile& file = shard.file();
-  file.CheckUnchanged();
-  SourceBytes result;
-  result.file_ = &file;
-  result.file_offset_ = shard.FileOffset(tensor) + begin;
-  result.bytes_ =
-      shard.Bytes(tensor).subspan(static_cast<size_t>(begin), static_cast<size_t>(num_bytes));
-  if (num_bytes > 0 && num_bytes <= kMaxPrefetchBytes) {
-    file.WillNeed(result.file_offset_, num_bytes);
-  }
-  if (num_bytes > 0 && result.file_offset_ % ElementAlignment(tensor.dtype) != 0) {
-    result.copy_ = AlignedBuffer(result.bytes_.size(), {.is_zeroed = false});
-    std::memcpy(result.copy_.data(), result.bytes_.data(), result.bytes_.size());
-    file.DontNeed(result.file_offset_, num_bytes);
-    result.bytes_ = {result.copy_.data(), result.bytes_.size()};
-    result.file_ = nullptr;
-  }
-  return result;
+  return SourceBytes::Lend(shard.file(), shard.FileOffset(tensor) + begin, num_bytes,
+                           ElementAlignment(tensor.dtype));
 }
 
 }  // namespace opst

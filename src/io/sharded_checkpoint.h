@@ -35,11 +35,17 @@ class SourceBytes {
     return *this;
   }
 
+  // Lends a range of `file`, or a copy of it when the file does not place it at a multiple of
+  // `alignment`. Throws kIo when the file changed since it was opened.
+  static SourceBytes Lend(const MappedFile& file, uint64_t offset, uint64_t num_bytes,
+                          size_t alignment);
+  // Bytes that were computed.
+  static SourceBytes Own(AlignedBuffer buffer);
+
   // Aligned for elements of the tensor's dtype, even when the file did not align them.
   std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
-  friend class ShardedCheckpoint;
   void Swap(SourceBytes& other) noexcept;
   void Release() noexcept;
 
