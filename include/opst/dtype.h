@@ -38,21 +38,6 @@ Bf16 ToBf16(float value);
 F16 ToF16(float value);
 
 template <typename T>
-T FromFloat(float value);
-template <>
-inline float FromFloat<float>(float value) {
-  return value;
-}
-template <>
-inline Bf16 FromFloat<Bf16>(float value) {
-  return ToBf16(value);
-}
-template <>
-inline F16 FromFloat<F16>(float value) {
-  return ToF16(value);
-}
-
-template <typename T>
 struct DTypeOf;
 template <>
 struct DTypeOf<float> {

@@ -1,4 +1,4 @@
-// Packing of weight matrices into panels; quantisation will join it here. Multiplies nothing.
+// Packing of weight matrices into panels. Multiplies nothing.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #ifndef OPST_PACK_H_
@@ -14,17 +14,20 @@ namespace opst {
 
 // Writes W [N, K] as panels of `layout` (order kPlain).
 //   weights  [N, K] f32, bf16 or f16, rows may be strided
-//   out      layout.matrix_bytes() bytes, 64-byte aligned; must not overlap the source
+//   out      layout.matrix_bytes() bytes, aligned to 4; must not overlap the source
 // The source dtype's bits are kept when it is the layout's format, else values are rounded to
-// nearest even. Runs on the calling thread. Throws kInvalidArgument when shapes do not fit.
+// nearest even. Runs on the calling thread. Throws kInvalidArgument before anything is written when
+// shapes, dtype, order or alignment do not fit or memory overlaps.
 void PackMatrix(const PanelLayout& layout, ConstTensorView weights, std::byte* out);
 
 // The same for order kGateUp: gate [F, K] and up [F, K], layout.out = 2F.
 void PackGateUp(const PanelLayout& layout, ConstTensorView gate, ConstTensorView up,
                 std::byte* out);
 
-// Packs E matrices [E, N, K] into memory of their own, in parallel over experts; for kGateUp, N =
-// 2F with the gate rows first. Cost: one read and one write of the weights. Throws kOutOfMemory.
+// Packs E matrices [E, N, K] f32, bf16 or f16 into memory of their own, in parallel over experts;
+// for kGateUp, N = 2F with the gate rows first. Cost: one read and one write of the weights.
+// Errors, before any work: kInvalidArgument for another rank or dtype or an odd N of kGateUp;
+// kOutOfMemory.
 PackedWeights PackExperts(const Context& context, ConstTensorView weights, WeightFormat format,
                           PanelOrder order);
 

@@ -75,6 +75,9 @@ class PackedWeights {
   const PanelLayout& layout() const { return layout_; }
   int64_t num_experts() const { return static_cast<int64_t>(experts_.size()); }
   const std::byte* expert(int64_t index) const { return experts_[static_cast<size_t>(index)]; }
+  // Whether the matrix is there: an ExpertStore leaves null what it was not asked for. A matrix
+  // without elements is there.
+  bool has(int64_t index) const { return expert(index) != nullptr || layout_.matrix_bytes() == 0; }
   // W[expert, row, k] as f32, slowly: for references, tests and embedding rows.
   float At(int64_t expert, int64_t row, int64_t k) const;
   // "8 x [28672,4096] bf16 gate_up panels"

@@ -11,6 +11,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 #include "opst/dtype.h"
 
@@ -45,7 +47,8 @@ class ConstTensorView {
   ConstTensorView() = default;
   // Contiguous, row-major.
   ConstTensorView(const void* data, DType dtype, Shape shape);
-  // 2-D with rows `row_stride` elements apart; row_stride >= shape[1].
+  // 2-D with rows `row_stride` elements apart; row_stride >= shape[1], and all rows together must
+  // fit a Shape. Throws kInvalidArgument.
   ConstTensorView(const void* data, DType dtype, Shape shape, int64_t row_stride);
   template <typename T>
   ConstTensorView(const T* data, Shape shape) : ConstTensorView(data, DTypeOf<T>::value, shape) {}
@@ -60,6 +63,9 @@ class ConstTensorView {
   // Bytes of a contiguous tensor of this shape.
   size_t num_bytes() const;
   const std::byte* row(int64_t index) const;
+  // Whether an element of this view shares a byte with one of the other. Views whose rows lie
+  // between each other's (columns of one matrix) are told apart when their row strides are equal.
+  bool Overlaps(const ConstTensorView& other) const;
   template <typename T>
   const T* as() const {
     return static_cast<const T*>(data_);
@@ -82,7 +88,7 @@ class TensorView : public ConstTensorView {
   TensorView(void* data, DType dtype, Shape shape, int64_t row_stride)
       : ConstTensorView(data, dtype, shape, row_stride) {}
   template <typename T>
-  TensorView(T* data, Shape shape) : ConstTensorView(data, shape) {}
+  requires(!std::is_const_v<T>) TensorView(T* data, Shape shape) : ConstTensorView(data, shape) {}
 
   void* mutable_data() const { return const_cast<void*>(data_); }
   std::byte* mutable_row(int64_t index) const { return const_cast<std::byte*>(row(index)); }
@@ -96,7 +102,15 @@ class TensorView : public ConstTensorView {
 class Tensor {
  public:
   Tensor() = default;
+  // Throws kOutOfMemory.
   Tensor(DType dtype, Shape shape);
+  Tensor(Tensor&& other) noexcept
+      : memory_(std::move(other.memory_)), view_(std::exchange(other.view_, {})) {}
+  Tensor& operator=(Tensor&& other) noexcept {
+    memory_ = std::move(other.memory_);
+    view_ = std::exchange(other.view_, {});
+    return *this;
+  }
 
   TensorView view() const { return view_; }
   operator TensorView() const { return view_; }  // NOLINT: a Tensor is passed where a view is asked

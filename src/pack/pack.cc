@@ -81,6 +81,14 @@ void PackRows(const PanelLayout& layout, DType from, RowOf row_of, std::byte* ou
   }
 }
 
+void CheckDestination(const PanelLayout& layout, ConstTensorView weights, const std::byte* out) {
+  OPST_CHECK_ARG(reinterpret_cast<uintptr_t>(out) % alignof(uint32_t) == 0, "pack",
+                 "panels must be aligned to 4 bytes", static_cast<const void*>(out));
+  const ConstTensorView panels(out, DType::kU8, Shape{static_cast<int64_t>(layout.matrix_bytes())});
+  OPST_CHECK_ARG(!panels.Overlaps(weights), "pack", "panels must not overlap the weights",
+                 weights.ToString());
+}
+
 void CheckSource(ConstTensorView weights, int64_t out, int64_t in) {
   OPST_CHECK_ARG(IsModelFloat(weights.dtype()), "pack", "weights must be f32, bf16 or f16",
                  weights.ToString());
@@ -94,6 +102,7 @@ void PackMatrix(const PanelLayout& layout, ConstTensorView weights, std::byte* o
   OPST_CHECK_ARG(layout.order == PanelOrder::kPlain, "pack", "the layout must be plain",
                  layout.ToString());
   CheckSource(weights, layout.out, layout.in);
+  CheckDestination(layout, weights, out);
   PackRows(
       layout, weights.dtype(), [&](int64_t row) { return weights.row(row); }, out);
 }
@@ -107,6 +116,8 @@ void PackGateUp(const PanelLayout& layout, ConstTensorView gate, ConstTensorView
   const int64_t ffn = layout.out / 2;
   CheckSource(gate, ffn, layout.in);
   CheckSource(up, ffn, layout.in);
+  CheckDestination(layout, gate, out);
+  CheckDestination(layout, up, out);
   const auto row_of = [&](int64_t row) { return row < ffn ? gate.row(row) : up.row(row - ffn); };
   PackRows(layout, gate.dtype(), row_of, out);
 }
@@ -115,6 +126,10 @@ PackedWeights PackExperts(const Context& context, ConstTensorView weights, Weigh
                           PanelOrder order) {
   OPST_CHECK_ARG(weights.rank() == 3, "pack", "expert weights must be [E, out, in]",
                  weights.ToString());
+  OPST_CHECK_ARG(IsModelFloat(weights.dtype()), "pack", "weights must be f32, bf16 or f16",
+                 weights.ToString());
+  OPST_CHECK_ARG(order == PanelOrder::kPlain || weights.dim(1) % 2 == 0, "pack",
+                 "gate_up weights must have an even number of rows (2F)", weights.ToString());
   const PanelLayout layout{format, order, weights.dim(1), weights.dim(2)};
   const int64_t num_experts = weights.dim(0);
   const size_t bytes = static_cast<size_t>(num_experts) * layout.matrix_bytes();

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opst/pack.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -234,8 +235,20 @@ TEST(PackTest, WrongArgumentsAreNamed) {
             "[pack] expert weights must be [E, out, in]; got [4,4] f32");
   const ConstTensorView odd(data.data(), Shape{2, 3, 4});
   EXPECT_EQ(Rejection([&] { PackExperts(context, odd, plain.format, PanelOrder::kGateUp); }),
-            "[pack] the layout must be gate_up with an even number of rows; got [3,4] f32 gate_up "
-            "panels");
+            "[pack] gate_up weights must have an even number of rows (2F); got [2,3,4] f32");
+  EXPECT_EQ(
+      Rejection([&] {
+        PackExperts(context, {data.data(), DType::kI32, Shape{0, 4, 4}}, plain.format, plain.order);
+      }),
+      "[pack] weights must be f32, bf16 or f16; got [0,4,4] i32");
+  std::vector<float> both(64);
+  EXPECT_EQ(Rejection([&] {
+              PackMatrix(plain, {both.data(), Shape{4, 4}},
+                         reinterpret_cast<std::byte*>(both.data() + 15));
+            }),
+            "[pack] panels must not overlap the weights; got [4,4] f32");
+  EXPECT_THAT(Rejection([&] { PackMatrix(plain, matrix, out.data() + 1); }),
+              testing::StartsWith("[pack] panels must be aligned to 4 bytes; got 0x"));
 }
 
 }  // namespace

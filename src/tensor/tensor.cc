@@ -58,6 +58,7 @@ ConstTensorView::ConstTensorView(const void* data, DType dtype, Shape shape, int
   OPST_CHECK_ARG(rank() == 2, "tensor", "a strided view has two dimensions", shape.ToString());
   OPST_CHECK_ARG(row_stride >= shape[1], "tensor", "rows must not overlap", "row stride ",
                  row_stride, " for rows of ", shape[1]);
+  const Shape with_gaps{shape[0], row_stride};  // throws when offsets would not fit
 }
 
 bool ConstTensorView::is_contiguous() const {
@@ -71,6 +72,33 @@ size_t ConstTensorView::num_bytes() const {
 const std::byte* ConstTensorView::row(int64_t index) const {
   return static_cast<const std::byte*>(data_) +
          static_cast<size_t>(index * row_stride_) * ByteSize(dtype_);
+}
+
+bool ConstTensorView::Overlaps(const ConstTensorView& other) const {
+  if (shape_.num_elements() == 0 || other.shape_.num_elements() == 0) return false;
+  struct Extent {
+    uintptr_t begin, end;
+    uint64_t row_bytes, stride_bytes;
+  };
+  const auto extent_of = [](const ConstTensorView& view) {
+    const size_t element = ByteSize(view.dtype_);
+    const int64_t columns = view.rank() == 0 ? 1 : view.dim(view.rank() - 1);
+    const int64_t rows = view.shape_.num_elements() / columns;
+    const auto begin = reinterpret_cast<uintptr_t>(view.data_);
+    const uint64_t row_bytes = static_cast<uint64_t>(columns) * element;
+    const uint64_t stride_bytes = static_cast<uint64_t>(view.row_stride_) * element;
+    return Extent{begin, begin + static_cast<uint64_t>(rows - 1) * stride_bytes + row_bytes,
+                  row_bytes, stride_bytes};
+  };
+  const Extent a = extent_of(*this);
+  const Extent b = extent_of(other);
+  if (a.end <= b.begin || b.end <= a.begin) return false;
+  if (a.stride_bytes != b.stride_bytes) return true;
+  // Where b's rows begin within a's stride.
+  const uint64_t stride = a.stride_bytes;
+  const uint64_t offset = b.begin >= a.begin ? (b.begin - a.begin) % stride
+                                             : (stride - (a.begin - b.begin) % stride) % stride;
+  return offset < a.row_bytes || offset + b.row_bytes > stride;
 }
 
 std::string ConstTensorView::ToString() const {

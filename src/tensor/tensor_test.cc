@@ -106,6 +106,38 @@ TEST(TensorViewTest, OverlappingRowsAndStridesOfOtherRanksAreRefused) {
             "[tensor] a strided view has two dimensions; got [8]");
 }
 
+TEST(TensorViewTest, RowsBeyond63BitsAreRefused) {
+  float data[1] = {};
+  EXPECT_THAT(Rejection([&] {
+                (void)TensorView(data, DType::kF32, Shape{int64_t{1} << 40, 1}, int64_t{1} << 40);
+              }),
+              HasSubstr("the number of bytes must fit 63 bits"));
+}
+
+TEST(TensorViewTest, OverlapIsFoundByElementsNotByExtent) {
+  std::vector<float> data(60);
+  const auto view = [&](int64_t first, Shape shape, int64_t stride) {
+    return ConstTensorView(data.data() + first, DType::kF32, shape, stride);
+  };
+  const ConstTensorView left = view(0, Shape{6, 4}, 10);
+  EXPECT_TRUE(left.Overlaps(left));
+  EXPECT_FALSE(left.Overlaps(view(4, Shape{6, 6}, 10)));  // the columns beside it
+  EXPECT_FALSE(view(4, Shape{6, 6}, 10).Overlaps(left));
+  EXPECT_TRUE(left.Overlaps(view(3, Shape{5, 6}, 10)));
+  EXPECT_TRUE(view(3, Shape{5, 6}, 10).Overlaps(left));
+  EXPECT_TRUE(left.Overlaps(view(8, Shape{5, 3}, 10)));  // reaches into the next row
+  EXPECT_TRUE(left.Overlaps(view(20, Shape{1, 1}, 1)));
+  EXPECT_FALSE(view(0, Shape{2, 10}, 10).Overlaps(view(20, Shape{2, 10}, 10)));
+  EXPECT_FALSE(left.Overlaps(view(0, Shape{0, 4}, 10)));
+  EXPECT_FALSE(left.Overlaps(ConstTensorView()));
+  const ConstTensorView bytes(reinterpret_cast<const uint8_t*>(data.data()) + 16, Shape{8});
+  EXPECT_TRUE(view(5, Shape{1, 1}, 1).Overlaps(bytes));
+  EXPECT_FALSE(view(6, Shape{1, 1}, 1).Overlaps(bytes));
+}
+
+static_assert(!std::is_constructible_v<TensorView, const float*, Shape>);
+static_assert(!std::is_copy_constructible_v<Tensor>);
+
 // The products of row and stride that fail elsewhere are those just beyond 32 bits.
 TEST(TensorViewTest, RowOffsetsBeyond32BitsAreExact) {
   const Tensor tensor(DType::kI8, Shape{52430, 40960});  // never touched, so never backed by memory
@@ -131,6 +163,7 @@ TEST(TensorTest, MovingKeepsTheMemory) {
   first.as<int32_t>()[3] = 7;
   const Tensor second = std::move(first);
   EXPECT_EQ(second.as<int32_t>()[3], 7);
+  EXPECT_EQ(first.view().data(), nullptr);  // NOLINT(bugprone-use-after-move): that is the point
   const TensorView view = second;
   EXPECT_EQ(view.shape(), (Shape{2, 2}));
 }

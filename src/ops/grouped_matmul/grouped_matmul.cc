@@ -47,7 +47,15 @@ void CheckRequest(const GroupedMatmulRequest& request) {
   OPST_CHECK_ARG(out.dim(0) == x.dim(0) && out.dim(1) == layout.out, kOp,
                  "output must be [R,N] of input and weights", "output ", out.ToString(), ", input ",
                  x.ToString(), ", weights ", request.weights->ToString());
+  OPST_CHECK_ARG(!out.Overlaps(x), kOp, "output must not overlap the input", out.ToString());
   CheckOffsets(request.group_offsets, request.weights->num_experts(), x.dim(0));
+  for (int64_t group = 0; group < request.weights->num_experts(); ++group) {
+    const auto index = static_cast<size_t>(group);
+    const int64_t rows = request.group_offsets[index + 1] - request.group_offsets[index];
+    OPST_CHECK_ARG(rows == 0 || request.weights->has(group), kOp,
+                   "matrices that have rows must have weights", "none for group ", group, " with ",
+                   rows, " rows");
+  }
 }
 
 void GroupedMatmulTiled(const Context& context, const GroupedMatmulRequest& request) {

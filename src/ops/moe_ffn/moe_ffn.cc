@@ -10,6 +10,7 @@
 #include "ops/implementation.h"
 #include "ops/moe_ffn/fused.h"
 #include "ops/ref/reference.h"
+#include "ops/routing/check_plan.h"
 
 namespace opst {
 namespace {
@@ -45,6 +46,14 @@ void CheckRequest(const MoeFfnRequest& request) {
   OPST_CHECK_ARG(request.plan->num_tokens == x.dim(0), kOp,
                  "plan must be of the input's tokens (T)", request.plan->num_tokens,
                  " tokens planned for input ", x.ToString());
+  OPST_CHECK_ARG(!out.Overlaps(x), kOp, "output must not overlap the input", out.ToString());
+  CheckPlan(kOp, *request.plan);
+  for (int64_t expert = 0; expert < gate_up.num_experts(); ++expert) {
+    const int64_t rows = request.plan->expert_counts[static_cast<size_t>(expert)];
+    OPST_CHECK_ARG(rows == 0 || (gate_up.has(expert) && down.has(expert)), kOp,
+                   "experts that have rows must have weights", "none for expert ", expert, " with ",
+                   rows, " rows");
+  }
 }
 
 // Tokens of one chunk: as many as keep all buffers within the setting stage1_buffer_size, at least

@@ -67,6 +67,27 @@ TEST_F(MoeFfnErrorsTest, PanelsInTheWrongOrder) {
             "[moe_ffn] down must be in plain panels; got 3 x [8,6] bf16 gate_up panels");
 }
 
+TEST_F(MoeFfnErrorsTest, OutputOverTheInput) {
+  EXPECT_EQ(Reject(x_.view(), experts_, x_.view()),
+            "[moe_ffn] output must not overlap the input; got [4,8] f32");
+}
+
+TEST_F(MoeFfnErrorsTest, ExpertsThatAreNotThere) {
+  std::vector<const std::byte*> pointers;
+  for (int64_t expert = 0; expert < 3; ++expert) {
+    pointers.push_back(plan_.expert_counts[static_cast<size_t>(expert)] == 0
+                           ? nullptr
+                           : experts_.gate_up.expert(expert));
+  }
+  const auto rows = plan_.expert_counts[1];
+  ASSERT_GT(rows, 0);
+  pointers[1] = nullptr;
+  EXPECT_EQ(Reject(x_.view(), {PackedWeights(experts_.gate_up.layout(), pointers), experts_.down},
+                   out_.view()),
+            "[moe_ffn] experts that have rows must have weights; got none for expert 1 with " +
+                std::to_string(rows) + " rows");
+}
+
 TEST_F(MoeFfnErrorsTest, WidthsThatDoNotFit) {
   const std::string rule =
       "[moe_ffn] gate_up dim 2 and down dim 1 must equal input dim 1 (H); got gate_up ";

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "kernels/rows.h"
+#include "ops/routing/check_plan.h"
 #include "opst/ops/permute.h"
 
 namespace opst {
@@ -43,6 +44,13 @@ void CheckArguments(ConstTensorView expert_out, const RoutingPlan& plan, ConstTe
   OPST_CHECK_ARG(
       residual.rank() == 0 || (residual.shape() == out.shape() && IsModelFloat(residual.dtype())),
       kOp, "residual must be [T,H] f32, bf16 or f16, or absent", residual.ToString());
+  const bool is_in_place = residual.data() == out.data() && residual.dtype() == out.dtype() &&
+                           residual.row_stride() == out.row_stride();
+  OPST_CHECK_ARG(
+      !out.Overlaps(expert_out) && (residual.rank() == 0 || is_in_place || !out.Overlaps(residual)),
+      kOp, "output must not overlap expert_out, nor the residual unless it is the same memory",
+      out.ToString());
+  CheckPlan(kOp, plan);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "ops/routing/check_plan.h"
 
 namespace opst {
 namespace {
@@ -25,6 +26,8 @@ void Permute(const Context& context, ConstTensorView x, const RoutingPlan& plan,
                  "output must be [R,H] of the input's dtype", out.ToString(), " for ",
                  plan.num_rows(), " rows of ", x.ToString());
   OPST_CHECK_ARG(x.dim(1) > 0, kOp, "input dim 1 (H) must be positive", x.ToString());
+  OPST_CHECK_ARG(!out.Overlaps(x), kOp, "output must not overlap the input", out.ToString());
+  CheckPlan(kOp, plan);
   const size_t row_bytes = static_cast<size_t>(x.dim(1)) * ByteSize(x.dtype());
   const int64_t num_tasks = (plan.num_rows() + kRowsPerTask - 1) / kRowsPerTask;
   context.pool().ParallelFor(static_cast<size_t>(num_tasks), [&](size_t task, int) {
