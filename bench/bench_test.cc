@@ -140,7 +140,7 @@ TEST(LimitsBenchTest, MeasuresEveryLimitOnOneAndAllWorkers) {
   }
   for (const char* name : {"fma_f32/1", "fma_f32/2", "tile_f32_l1/2", "tile_bf16_l1/1",
                            "tile_f16_l1/2", "read_memory_2mb_pages/1", "read_memory_2mb_pages/2",
-                           "read_memory_4kb_pages/2", "fork_join/2", "barrier/2"}) {
+                           "read_memory_4kb_pages/2", "fork_join/2", "queued_section/2"}) {
     EXPECT_THAT(names, HasSubstr(name));
   }
 }
@@ -148,7 +148,7 @@ TEST(LimitsBenchTest, MeasuresEveryLimitOnOneAndAllWorkers) {
 TEST(LimitsBenchTest, OneWorkerHasNobodyToWaitFor) {
   const Context context({.num_threads = 1});
   const Report report = RunLimitsBench(context, {.runs = 1, .read_bytes = 64 << 20});
-  EXPECT_THAT(report.text, Not(HasSubstr("barrier")));
+  EXPECT_THAT(report.text, Not(HasSubstr("queued_section")));
 }
 
 TEST(ModelBenchTest, ReportsBothPhasesAndMemory) {

@@ -125,12 +125,13 @@ void AddHandOvers(Session& session) {
     for (int i = 0; i < kTimes; ++i) session.context.pool().Run([](int, int) {});
     return watch.elapsed_us() / kTimes;
   });
-  session.Add("barrier", "barrier inside a section", Workers::kAll, "us", [&] {
-    SpinBarrier barrier;
-    const double us = TimeOnWorkers(session.context, Workers::kAll, [&](int, int num_workers) {
-      for (int i = 0; i < kTimes; ++i) barrier.Wait(num_workers);
-    });
-    return us / kTimes;
+  session.Add("queued_section", "section of two tasks per worker", Workers::kAll, "us", [&] {
+    const auto num_tasks = 2 * static_cast<size_t>(session.context.num_threads());
+    const Stopwatch watch;
+    for (int i = 0; i < kTimes; ++i) {
+      session.context.pool().ParallelFor(num_tasks, [](size_t, int) {});
+    }
+    return watch.elapsed_us() / kTimes;
   });
 }
 

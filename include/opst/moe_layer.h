@@ -61,8 +61,10 @@ class MoeLayer {
   // plan = route(x · W_rᵀ);  out = moe_ffn(x, plan) + sigmoid(x · g) · shared(x)
   //   x    [T, H] f32, bf16 or f16
   //   out  [T, H] of x's dtype; must not overlap x
-  // Router logits, scores and combination are f32. Returns the plan that was used.
-  // Errors: as gating and moe_ffn.
+  // Router logits, scores and combination are f32. Returns the plan that was used, made over all T
+  // tokens. Memory beyond arguments, weights and plan: the setting `stage1_buffer_size`, whatever T
+  // (router and shared expert run in chunks of tokens too), or what a single token needs if that is
+  // more. Bits do not depend on the chunks. Errors: as gating and moe_ffn.
   RoutingPlan Forward(const Context& context, ConstTensorView x, TensorView out) const;
 
   const RoutingRecipe& routing() const { return routing_; }

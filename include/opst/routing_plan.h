@@ -29,7 +29,7 @@ struct RoutingPlan {
   std::vector<int32_t> slot_to_row;     // [T·k]  -1 = none
 
   int64_t num_dropped = 0;     // slots dropped because their expert was full
-  int64_t num_empty_rows = 0;  // tokens whose logits left no expert (all masked or NaN)
+  int64_t num_empty_rows = 0;  // tokens without a usable logit: ids 0 … k-1, weights 0
 
   int64_t num_rows() const { return static_cast<int64_t>(row_to_slot.size()); }
 };
@@ -52,6 +52,11 @@ struct RoutingPlanOptions {
 // T·k or E·capacity ≥ 2³¹; padding without a capacity; a capacity factor that is negative or NaN.
 RoutingPlan BuildRoutingPlan(const Context& context, ConstTensorView expert_ids,
                              ConstTensorView expert_weights, int64_t num_experts,
+                             const RoutingPlanOptions& options = {});
+// The same from arrays that become the plan's own, so that nothing of size T·k is copied.
+// One more error: arrays whose lengths differ or are no multiple of top_k.
+RoutingPlan BuildRoutingPlan(const Context& context, std::vector<int32_t> expert_ids,
+                             std::vector<float> expert_weights, int64_t top_k, int64_t num_experts,
                              const RoutingPlanOptions& options = {});
 
 }  // namespace opst

@@ -82,6 +82,8 @@ std::byte* ScratchArena::TakeBytes(size_t count, size_t element_bytes) {
   if (count > SIZE_MAX / 2 / element_bytes) ThrowOutOfMemory(SIZE_MAX);
   const size_t bytes = AlignedSize(std::max<size_t>(count * element_bytes, 1));
   if (blocks_.empty() || bytes > blocks_.back().size() - used_bytes_) {
+    // Nothing of an only block in use: replaced, not kept beside the larger one.
+    if (used_bytes_ == 0) blocks_.clear();
     blocks_.emplace_back(std::max(bytes, wanted_bytes_), options_);
     used_bytes_ = 0;
     wanted_bytes_ = 0;

@@ -51,8 +51,9 @@ class AlignedBuffer {
 };
 
 // Hands out uninitialised arrays that all live until Reset. After Reset the memory is kept and,
-// when it came in several blocks, joined into one, so repeated calls of one size allocate once. Not
-// thread safe: one owner takes, workers get the pointers.
+// when it came in several blocks, joined into one, so repeated calls of one size allocate once; a
+// first array that does not fit replaces it. Not thread safe: one owner takes, workers get the
+// pointers.
 class ScratchArena {
  public:
   // `options.is_zeroed` is ignored: reused memory is never cleared.

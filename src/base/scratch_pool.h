@@ -33,6 +33,17 @@ class ScratchPool {
     return Lease(arena, Returner{this});
   }
 
+  // How large buffers of this context are to be had (the setting `huge_pages`).
+  const BufferOptions& options() const { return options_; }
+
+  // Memory kept for later borrowers.
+  size_t idle_bytes() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    size_t total = 0;
+    for (const auto& arena : idle_) total += arena->capacity_bytes();
+    return total;
+  }
+
  private:
   void Return(ScratchArena* arena) {
     arena->Reset();

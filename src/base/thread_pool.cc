@@ -3,7 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/thread_pool.h"
 
+#include <algorithm>
+
 #include "base/check.h"
+#include "base/futex.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -13,10 +16,16 @@ namespace opst {
 namespace {
 
 // About 50 us at 3 GHz: longer than the serial gaps inside a decoder layer, far shorter than the
-// time a person would notice a core burning.
-constexpr int kSpinsBeforeParking = 1500;
-// A barrier's peers are normally microseconds apart; beyond that they may be waiting for our core.
-constexpr int kSpinsBeforeYield = 4000;
+// time a person would notice a core burning. A longer wait is likely to be for a thread that has
+// lost its core to another process; sleeping leaves ours to whoever needs it, and a sleeper is
+// scheduled sooner than one who has used up its slice.
+constexpr int kSpinsBeforeSleep = 1500;
+
+// entry_ = section number · 2^16 + closed · 2^15 + number of workers that entered.
+constexpr uint64_t kClosed = uint64_t{1} << 15;
+constexpr uint64_t SectionOf(uint64_t entry) { return entry >> 16; }
+constexpr uint64_t EntryOf(uint64_t section) { return section << 16; }
+constexpr uint32_t NumEntered(uint64_t entry) { return static_cast<uint32_t>(entry % kClosed); }
 
 // Set while a thread executes a section, so that a nested section runs inline.
 thread_local bool inside_section = false;
@@ -31,25 +40,8 @@ void Pause() {
 
 }  // namespace
 
-void SpinBarrier::Wait(int num_workers) {
-  const uint32_t generation = generation_.load(std::memory_order_acquire);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == num_workers) {
-    arrived_.store(0, std::memory_order_relaxed);
-    generation_.fetch_add(1, std::memory_order_acq_rel);
-    return;
-  }
-  int spins = 0;
-  while (generation_.load(std::memory_order_acquire) == generation) {
-    if (spins < kSpinsBeforeYield) {
-      ++spins;
-      Pause();
-    } else {
-      std::this_thread::yield();
-    }
-  }
-}
-
-ThreadPool::ThreadPool(int num_workers) : num_workers_(num_workers < 1 ? 1 : num_workers) {
+ThreadPool::ThreadPool(int num_workers)
+    : num_workers_(std::max(num_workers, 1)), entry_(EntryOf(0) | kClosed) {
   threads_.reserve(static_cast<size_t>(num_workers_ - 1));
   try {
     for (int worker = 1; worker < num_workers_; ++worker) {
@@ -68,8 +60,9 @@ ThreadPool::~ThreadPool() { Stop(); }
 
 void ThreadPool::Stop() {
   stop_.store(true, std::memory_order_release);
-  section_id_.fetch_add(1, std::memory_order_release);
-  section_id_.notify_all();
+  entry_.store(EntryOf(SectionOf(entry_.load()) + 1) | kClosed, std::memory_order_seq_cst);
+  epoch_.fetch_add(1, std::memory_order_seq_cst);
+  FutexWake(epoch_, num_workers_);
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -78,55 +71,95 @@ void ThreadPool::Run(FunctionRef<void(int, int)> fn) {
     fn(0, 1);
     return;
   }
+  RunSection(fn, Attendance::kEveryWorker, num_workers_ - 1);
+}
+
+void ThreadPool::ParallelFor(size_t n, FunctionRef<void(size_t, int)> fn) {
+  if (n <= 1 || inside_section || num_workers_ == 1) {
+    for (size_t index = 0; index < n; ++index) fn(index, 0);
+    return;
+  }
+  WorkQueue queue(n);
+  const auto work = [&](int worker, int) {
+    size_t index = 0;
+    while (queue.Pop(index)) fn(index, worker);
+  };
+  RunSection(work, Attendance::kWhoComes,
+             static_cast<int>(std::min(n, static_cast<size_t>(num_workers_))) - 1);
+}
+
+void ThreadPool::RunSection(Section section, Attendance attendance, int max_helpers) {
   const std::lock_guard<std::mutex> turn(turn_);
-  section_ = &fn;
+  section_ = &section;
   error_ = nullptr;
-  running_.store(num_workers_ - 1, std::memory_order_relaxed);
-  section_id_.fetch_add(1, std::memory_order_seq_cst);
-  if (parked_.load(std::memory_order_seq_cst) > 0) section_id_.notify_all();
+  num_left_.store(0, std::memory_order_relaxed);
+  const uint64_t next = SectionOf(entry_.load(std::memory_order_relaxed)) + 1;
+  entry_.store(EntryOf(next), std::memory_order_seq_cst);
+  epoch_.fetch_add(1, std::memory_order_seq_cst);
+  if (num_sleeping_.load(std::memory_order_seq_cst) > 0) FutexWake(epoch_, max_helpers);
   Execute(0);
-  int spins = 0;
-  while (running_.load(std::memory_order_acquire) > 0) {
-    if (spins < kSpinsBeforeYield) {
-      ++spins;
-      Pause();
-    } else {
-      std::this_thread::yield();
-    }
+  if (attendance == Attendance::kEveryWorker) {
+    WaitForLeavers(static_cast<uint32_t>(num_workers_ - 1));
+    entry_.fetch_or(kClosed, std::memory_order_acq_rel);
+  } else {
+    WaitForLeavers(NumEntered(entry_.fetch_or(kClosed, std::memory_order_acq_rel)));
   }
   if (error_ != nullptr) std::rethrow_exception(error_);
 }
 
-void ThreadPool::ParallelFor(size_t n, FunctionRef<void(size_t, int)> fn) {
-  if (n <= 1) {
-    if (n == 1) fn(0, 0);
-    return;
+void ThreadPool::WaitForLeavers(uint32_t wanted) {
+  for (int spins = 0; spins < kSpinsBeforeSleep; ++spins) {
+    if (num_left_.load(std::memory_order_acquire) == wanted) return;
+    Pause();
   }
-  WorkQueue queue(n);
-  Run([&](int worker, int) {
-    size_t index = 0;
-    while (queue.Pop(index)) fn(index, worker);
-  });
+  // Either the leaver sees this flag and wakes, or its count is seen here: both are seq_cst.
+  caller_sleeps_.store(true, std::memory_order_seq_cst);
+  uint32_t left = 0;
+  while ((left = num_left_.load(std::memory_order_seq_cst)) != wanted) {
+    num_sleeps_.fetch_add(1, std::memory_order_relaxed);
+    FutexWait(num_left_, left);
+  }
+  caller_sleeps_.store(false, std::memory_order_relaxed);
+}
+
+void ThreadPool::Leave() {
+  num_left_.fetch_add(1, std::memory_order_seq_cst);
+  if (caller_sleeps_.load(std::memory_order_seq_cst)) FutexWake(num_left_, 1);
+}
+
+uint64_t ThreadPool::AwaitSection(uint64_t seen) {
+  while (true) {
+    for (int spins = 0; spins < kSpinsBeforeSleep; ++spins) {
+      const uint64_t entry = entry_.load(std::memory_order_acquire);
+      if (SectionOf(entry) != seen) return entry;
+      Pause();
+    }
+    num_sleeping_.fetch_add(1, std::memory_order_seq_cst);
+    // The order matters: an epoch read before the entry changes makes FutexWait return.
+    const uint32_t epoch = epoch_.load(std::memory_order_seq_cst);
+    if (SectionOf(entry_.load(std::memory_order_seq_cst)) == seen) {
+      num_sleeps_.fetch_add(1, std::memory_order_relaxed);
+      FutexWait(epoch_, epoch);
+    }
+    num_sleeping_.fetch_sub(1, std::memory_order_seq_cst);
+  }
 }
 
 void ThreadPool::WorkerLoop(int worker) {
-  uint32_t seen = 0;
+  uint64_t seen = 0;
   while (true) {
-    uint32_t current = section_id_.load(std::memory_order_acquire);
-    for (int spins = 0; current == seen && spins < kSpinsBeforeParking; ++spins) {
-      Pause();
-      current = section_id_.load(std::memory_order_acquire);
-    }
-    if (current == seen) {
-      parked_.fetch_add(1, std::memory_order_seq_cst);
-      section_id_.wait(seen, std::memory_order_seq_cst);
-      parked_.fetch_sub(1, std::memory_order_seq_cst);
-      continue;
-    }
-    seen = current;
+    uint64_t entry = AwaitSection(seen);
     if (stop_.load(std::memory_order_acquire)) return;
+    bool has_entered = false;
+    // A failed exchange reloads `entry`, perhaps with a later section.
+    while (!has_entered && (entry & kClosed) == 0) {
+      has_entered = entry_.compare_exchange_weak(entry, entry + 1, std::memory_order_acq_rel,
+                                                 std::memory_order_acquire);
+    }
+    seen = SectionOf(entry);
+    if (!has_entered) continue;
     Execute(worker);
-    running_.fetch_sub(1, std::memory_order_release);
+    Leave();
   }
 }
 

@@ -1,4 +1,4 @@
-// A fixed team of workers that fork and join, a work counter and a spin barrier; not a task graph.
+// A fixed team of workers that fork and join, and a work counter; not a task graph.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #ifndef OPST_BASE_THREAD_POOL_H_
@@ -50,20 +50,9 @@ class WorkQueue {
   size_t n_;
 };
 
-// Separates the phases of one parallel section: every worker calls Wait with the section's
-// num_workers. Waits by spinning, then by yielding the core, so that more workers than cores still
-// make progress.
-class SpinBarrier {
- public:
-  void Wait(int num_workers);
-
- private:
-  std::atomic<int> arrived_{0};
-  std::atomic<uint32_t> generation_{0};
-};
-
-// Worker 0 is the calling thread. Workers spin for some tens of microseconds after a section and
-// then park in the kernel, so that an idle pool costs nothing.
+// Worker 0 is the calling thread. Whoever waits (a worker for a section, the caller for workers)
+// spins for some tens of microseconds and then sleeps in the kernel: an idle pool costs nothing,
+// and on a machine busy with other processes nobody burns the time slice that it needs for work.
 // Sections of one pool take turns when several threads call; a section started from inside another
 // runs on the calling worker alone.
 class ThreadPool {
@@ -77,23 +66,41 @@ class ThreadPool {
   int num_workers() const { return num_workers_; }
 
   // Calls fn(worker, num_workers) once per worker and waits. `num_workers` is what fn must divide
-  // its work by: 1 in a nested section. The first exception is rethrown here.
+  // its work by: 1 in a nested section. The first exception is rethrown here. Workers must not wait
+  // for each other inside fn: one that throws would never come. Phases are sections.
   void Run(FunctionRef<void(int worker, int num_workers)> fn);
 
-  // Calls fn(index, worker) for every index in [0, n), handed out one by one.
+  // Calls fn(index, worker) for every index in [0, n), handed out one by one, and waits only for
+  // the workers that came before the last index was taken: one that another process keeps from its
+  // core holds up nobody. After an exception the worker that threw takes no more indices.
   void ParallelFor(size_t n, FunctionRef<void(size_t index, int worker)> fn);
+
+  // How often a waiting thread went to sleep since the start, for tests and profiles.
+  uint64_t num_sleeps() const { return num_sleeps_.load(std::memory_order_relaxed); }
 
  private:
   using Section = FunctionRef<void(int, int)>;
+  enum class Attendance { kEveryWorker, kWhoComes };
+
+  void RunSection(Section section, Attendance attendance, int max_helpers);
+  void WaitForLeavers(uint32_t wanted);
   void WorkerLoop(int worker);
+  // Waits for a section other than `seen` and returns the entry.
+  uint64_t AwaitSection(uint64_t seen);
+  void Leave();
   void Execute(int worker) noexcept;
   void Stop();
 
   int num_workers_;
-  std::mutex turn_;                      // one section at a time
-  std::atomic<uint32_t> section_id_{0};  // a new value starts a section
-  std::atomic<int> running_{0};          // workers that have not finished it
-  std::atomic<int> parked_{0};
+  std::mutex turn_;  // one section at a time
+  // The section's number, whether it is closed, and how many workers have entered (thread_pool.cc).
+  // A worker that finds it closed has missed it.
+  std::atomic<uint64_t> entry_;
+  std::atomic<uint32_t> num_left_{0};  // of those who entered
+  std::atomic<bool> caller_sleeps_{false};
+  std::atomic<uint32_t> epoch_{0};  // counts sections; what workers sleep on
+  std::atomic<int> num_sleeping_{0};
+  std::atomic<uint64_t> num_sleeps_{0};
   std::atomic<bool> stop_{false};
   const Section* section_ = nullptr;
   std::mutex error_mutex_;

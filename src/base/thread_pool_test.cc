@@ -1,12 +1,14 @@
-// Tests of the worker team: completeness, errors, nesting, callers, barriers and idling.
+// Tests of the worker team: completeness, errors, nesting, callers, phases, waiting and idling.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/resource.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <ctime>
 #include <stdexcept>
@@ -148,20 +150,61 @@ TEST(ThreadPoolTest, SectionsOfSeveralCallersTakeTurns) {
   }
 }
 
-TEST(ThreadPoolTest, BarrierSeparatesPhases) {
+TEST(ThreadPoolTest, SectionsSeparatePhases) {
   for (const int team : kTeamSizes) {
     ThreadPool pool(team);
-    SpinBarrier barrier;
-    std::vector<int> phase_of(static_cast<size_t>(team), -1);  // plain: the barrier must order it
-    pool.Run([&](int worker, int num_workers) {
-      for (int phase = 0; phase < 50; ++phase) {
-        phase_of[static_cast<size_t>(worker)] = phase;
-        barrier.Wait(num_workers);
+    std::vector<int> phase_of(40, -1);  // plain: the end of a section must order it
+    for (int phase = 0; phase < 50; ++phase) {
+      pool.ParallelFor(phase_of.size(), [&](size_t index, int) { phase_of[index] = phase; });
+      pool.ParallelFor(phase_of.size(), [&](size_t, int) {
         for (const int seen : phase_of) EXPECT_EQ(seen, phase);
-        barrier.Wait(num_workers);
-      }
-    });
+      });
+    }
   }
+}
+
+// Peers that waited for the failed worker would hang here.
+TEST(ThreadPoolTest, AWorkerThatThrowsInAnyPhaseHoldsUpNobody) {
+  for (const int team : kTeamSizes) {
+    ThreadPool pool(team);
+    for (int round = 0; round < 50; ++round) {
+      std::atomic<size_t> done{0};
+      EXPECT_THROW(pool.ParallelFor(200,
+                                    [&](size_t index, int) {
+                                      if (index == 100) throw std::runtime_error("phase");
+                                      done.fetch_add(1);
+                                    }),
+                   std::runtime_error);
+      // A team of one stops at the error, peers of a larger one finish what is left.
+      EXPECT_GE(done, 100u);
+    }
+  }
+}
+
+// Both directions: a caller that waits for a worker, a worker that waits for the next section.
+TEST(ThreadPoolTest, WhoeverWaitsLongGoesToSleep) {
+  ThreadPool pool(2);
+  // The time limit only ends a failing test.
+  const auto wait_for_more_than = [&](uint64_t num_sleeps) {
+    const Stopwatch watch;
+    while (pool.num_sleeps() <= num_sleeps && watch.elapsed_us() < 60e6) std::this_thread::yield();
+    return pool.num_sleeps();
+  };
+  std::atomic<bool> has_worker_come{false};
+  std::atomic<int64_t> before{-1};  // read while both are awake
+  uint64_t of_caller = 0;
+  pool.Run([&](int worker, int) {
+    if (worker == 0) {
+      while (!has_worker_come) std::this_thread::yield();
+      before = static_cast<int64_t>(pool.num_sleeps());
+      return;
+    }
+    has_worker_come = true;
+    while (before < 0) std::this_thread::yield();
+    of_caller = wait_for_more_than(static_cast<uint64_t>(before));  // holds the caller up
+    EXPECT_GT(of_caller, static_cast<uint64_t>(before));
+  });
+  EXPECT_GT(wait_for_more_than(of_caller), of_caller);
 }
 
 TEST(ThreadPoolTest, ParkedWorkersWakeForEachSection) {
@@ -211,6 +254,48 @@ TEST(ThreadPoolTest, DestructionWakesParkedAndSpinningWorkers) {
     if (i % 4 == 0) Sleep(2);
   }
 }
+
+// The thread sanitizer delivers signals only when the thread calls into it, which a waiting worker
+// does not.
+#if !defined(__SANITIZE_THREAD__)
+std::atomic<bool> is_held{false};
+std::atomic<bool> holds{false};
+void HoldThisThread(int) {
+  is_held = true;
+  while (holds) {
+  }
+}
+
+// A worker without a core, as on a machine whose cores are busy with other processes: it is kept in
+// a signal handler.
+TEST(ThreadPoolTest, AWorkerThatCannotRunHoldsUpNoQueueOfTasks) {
+  struct sigaction action {};
+  action.sa_handler = HoldThisThread;
+  struct sigaction former {};
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &former), 0);
+  {
+    ThreadPool pool(2);
+    pthread_t threads[2];
+    pool.Run([&](int worker, int) { threads[worker] = pthread_self(); });
+    holds = true;
+    ASSERT_EQ(pthread_kill(threads[1], SIGUSR1), 0);
+    while (!is_held) std::this_thread::yield();
+    std::vector<int> visits(100, 0);  // plain: only the caller can come
+    for (int round = 0; round < 10; ++round) {
+      pool.ParallelFor(visits.size(), [&](size_t index, int worker) {
+        EXPECT_EQ(worker, 0);
+        ++visits[index];
+      });
+    }
+    EXPECT_EQ(visits, std::vector<int>(100, 10));
+    holds = false;
+    std::atomic<int> calls{0};
+    pool.Run([&](int, int) { ++calls; });  // and it comes back
+    EXPECT_EQ(calls, 2);
+  }
+  sigaction(SIGUSR1, &former, nullptr);
+}
+#endif
 
 // Sanitizers reserve more address space than this test leaves.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -3,10 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opst/moe_layer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "base/check.h"
+#include "base/config.h"
 #include "base/scratch_pool.h"
 #include "opst/ops/grouped_matmul.h"
 
@@ -23,12 +25,36 @@ void CheckExperts(const FfnRecipe& ffn, int64_t width, const PanelLayout& gate_u
                  Concat("down must be [", ffn.hidden, ",", width, "]"), down.ToString());
 }
 
+// Router logits that a worker's share of one chunk fills. 4 MB are at least 16 tasks of the product
+// (128 rows x 512 columns), so that the last ones leave few workers idle; more would only leave the
+// caches before the gate reads it.
+constexpr size_t kLogitsBytesPerWorker = size_t{4} << 20;
+// Tokens that run through the shared expert at a time, and what the plan of one takes: ids, weights
+// and both index maps. A chunk this long is bound by arithmetic, not by reading weights again.
+constexpr size_t kMaxSharedTokens = 16384;
+constexpr size_t kSharedPlanBytes = 6 * sizeof(int32_t);
+
+// Tokens per chunk when one takes `token_bytes`: within `bytes`, but never none.
+int64_t ChunkTokens(size_t bytes, size_t token_bytes) {
+  return static_cast<int64_t>(std::max<size_t>(bytes / token_bytes, 1));
+}
+
+size_t WorkspaceBytes(const Context& context) {
+  return context.config().GetBytes("stage1_buffer_size");
+}
+
+// Rows [first, first + count).
+ConstTensorView Rows(ConstTensorView x, int64_t first, int64_t count) {
+  return {x.row(first), x.dtype(), Shape{count, x.dim(1)}, x.row_stride()};
+}
+TensorView Rows(TensorView x, int64_t first, int64_t count) {
+  return {x.mutable_row(first), x.dtype(), Shape{count, x.dim(1)}, x.row_stride()};
+}
+
 // A plan that sends every token to expert 0 of 1 with the given weights: the shared expert.
-RoutingPlan EveryTokenPlan(const Context& context, const std::vector<float>& weights) {
-  const std::vector<int32_t> ids(weights.size(), 0);
-  const Shape shape{static_cast<int64_t>(weights.size()), 1};
-  return BuildRoutingPlan(context, ConstTensorView(ids.data(), shape),
-                          ConstTensorView(weights.data(), shape), 1);
+RoutingPlan EveryTokenPlan(const Context& context, std::vector<float> weights) {
+  std::vector<int32_t> ids(weights.size(), 0);
+  return BuildRoutingPlan(context, std::move(ids), std::move(weights), 1, 1);
 }
 
 }  // namespace
@@ -65,12 +91,8 @@ MoeLayer::MoeLayer(RoutingRecipe routing, FfnRecipe ffn, RouterWeights router,
                  ffn_.has_shared_gate);
 }
 
+// Gates chunk by chunk, so that the logits stay small; the plan is then built over all tokens.
 RoutingPlan MoeLayer::RouteTokens(const Context& context, ConstTensorView x) const {
-  const ScratchPool::Lease arena = context.scratch().Borrow();
-  const Shape shape{x.dim(0), routing_.num_experts};
-  auto* memory = arena->Take<float>(static_cast<size_t>(shape.num_elements()));
-  const TensorView logits(memory, shape);
-  Matmul(context, x, router_.projection, logits);
   const GatingOptions options{.top_k = routing_.top_k,
                               .score_function = routing_.score_function,
                               .selection_bias = router_.selection_bias,
@@ -79,17 +101,53 @@ RoutingPlan MoeLayer::RouteTokens(const Context& context, ConstTensorView x) con
                               .group_score = routing_.group_score,
                               .renormalizes = routing_.renormalizes,
                               .scale = routing_.scale};
-  return Route(context, logits, options);
+  const int64_t num_tokens = x.dim(0);
+  const size_t wanted_bytes = kLogitsBytesPerWorker * static_cast<size_t>(context.num_threads());
+  const int64_t chunk_tokens =
+      std::min(ChunkTokens(std::min(wanted_bytes, WorkspaceBytes(context)),
+                           static_cast<size_t>(routing_.num_experts) * sizeof(float)),
+               num_tokens);
+  const ScratchPool::Lease arena = context.scratch().Borrow();
+  float* memory = arena->Take<float>(static_cast<size_t>(chunk_tokens * routing_.num_experts));
+  GatingResult all;
+  all.expert_ids.reserve(static_cast<size_t>(num_tokens * routing_.top_k));
+  all.expert_weights.reserve(static_cast<size_t>(num_tokens * routing_.top_k));
+  int64_t first = 0;
+  do {  // once even without tokens: options are checked
+    const int64_t count = std::min(chunk_tokens, num_tokens - first);
+    const TensorView logits(memory, Shape{count, routing_.num_experts});
+    Matmul(context, Rows(x, first, count), router_.projection, logits);
+    const GatingResult chunk = Gate(context, logits, options);
+    all.expert_ids.insert(all.expert_ids.end(), chunk.expert_ids.begin(), chunk.expert_ids.end());
+    all.expert_weights.insert(all.expert_weights.end(), chunk.expert_weights.begin(),
+                              chunk.expert_weights.end());
+    all.num_empty_rows += chunk.num_empty_rows;
+    first += chunk_tokens;
+  } while (first < num_tokens);
+  RoutingPlan plan =
+      BuildRoutingPlan(context, std::move(all.expert_ids), std::move(all.expert_weights),
+                       routing_.top_k, routing_.num_experts);
+  plan.num_empty_rows = all.num_empty_rows;
+  return plan;
 }
 
 void MoeLayer::AddShared(const Context& context, ConstTensorView x, TensorView out) const {
-  std::vector<float> weights(static_cast<size_t>(x.dim(0)), 1.0f);
-  if (shared_->gate) {
-    Matmul(context, x, *shared_->gate, TensorView(weights.data(), Shape{x.dim(0), 1}));
-    for (float& weight : weights) weight = 1.0f / (1.0f + std::exp(-weight));
-  }
   const MoeFfnOptions options{.activation = ffn_.activation, .output_mode = OutputMode::kAdd};
-  MoeFfn(context, x, EveryTokenPlan(context, weights), shared_->weights, options, out);
+  // An eighth for the plan leaves the rest to the expert's own buffers.
+  const size_t plan_bytes =
+      std::min(WorkspaceBytes(context) / 8, kMaxSharedTokens * kSharedPlanBytes);
+  const int64_t chunk_tokens = ChunkTokens(plan_bytes, kSharedPlanBytes);
+  for (int64_t first = 0; first < x.dim(0); first += chunk_tokens) {
+    const int64_t count = std::min(chunk_tokens, x.dim(0) - first);
+    const ConstTensorView tokens = Rows(x, first, count);
+    std::vector<float> weights(static_cast<size_t>(count), 1.0f);
+    if (shared_->gate) {
+      Matmul(context, tokens, *shared_->gate, TensorView(weights.data(), Shape{count, 1}));
+      for (float& weight : weights) weight = 1.0f / (1.0f + std::exp(-weight));
+    }
+    MoeFfn(context, tokens, EveryTokenPlan(context, std::move(weights)), shared_->weights, options,
+           Rows(out, first, count));
+  }
 }
 
 RoutingPlan MoeLayer::Forward(const Context& context, ConstTensorView x, TensorView out) const {

@@ -35,7 +35,7 @@ struct MoeFfnOptions {
 //   x     [T, H] f32, bf16 or f16; rows may be strided
 //   plan  of these T tokens and these E experts
 //   out   [T, H] of x's dtype; rows may be strided; must not overlap x
-// Two phases with a barrier between: tasks of (expert, rows, columns) make the activations; then
+// Two phases, one after the other: tasks of (expert, rows, columns) make the activations; then
 // blocks of output columns walk all experts, so that every output element has one writer and the
 // result has the same bits for any number of threads, batch neighbours or chunking.
 // Accuracy: as grouped_matmul, activations kept in f32, combined in f32, rounded once.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <utility>
 
 #include "base/thread_pool.h"
 #include "ops/gating/gating_row.h"
@@ -49,27 +50,22 @@ void GateVectorized(const Context& context, const GatingRequest& request) {
   const int64_t top_k = request.options->top_k;
   GatingResult& result = *request.result;
   std::atomic<int64_t> num_empty_rows{0};
-  WorkQueue queue(static_cast<size_t>((num_tokens + kRowsPerTask - 1) / kRowsPerTask));
-  const auto work = [&](int, int) {
-    GatingScratch scratch(num_experts, request.options->num_groups);
-    size_t task = 0;
-    while (queue.Pop(task)) {
-      const int64_t begin = static_cast<int64_t>(task) * kRowsPerTask;
-      const int64_t end = std::min(begin + kRowsPerTask, num_tokens);
-      for (int64_t token = begin; token < end; ++token) {
-        const auto* logits = reinterpret_cast<const float*>(request.logits.row(token));
-        const auto slot = static_cast<size_t>(token * top_k);
-        const bool is_usable = GateRow(logits, num_experts, *request.options, scratch,
-                                       &result.expert_ids[slot], &result.expert_weights[slot]);
-        if (!is_usable) num_empty_rows.fetch_add(1, std::memory_order_relaxed);
-      }
+  const auto num_tasks = static_cast<size_t>((num_tokens + kRowsPerTask - 1) / kRowsPerTask);
+  const size_t num_workers = std::min(static_cast<size_t>(context.num_threads()), num_tasks);
+  std::vector<GatingScratch> scratches(num_workers,
+                                       GatingScratch(num_experts, request.options->num_groups));
+  context.pool().ParallelFor(num_tasks, [&](size_t task, int worker) {
+    const int64_t begin = static_cast<int64_t>(task) * kRowsPerTask;
+    const int64_t end = std::min(begin + kRowsPerTask, num_tokens);
+    for (int64_t token = begin; token < end; ++token) {
+      const auto* logits = reinterpret_cast<const float*>(request.logits.row(token));
+      const auto slot = static_cast<size_t>(token * top_k);
+      const bool is_usable =
+          GateRow(logits, num_experts, *request.options, scratches[static_cast<size_t>(worker)],
+                  &result.expert_ids[slot], &result.expert_weights[slot]);
+      if (!is_usable) num_empty_rows.fetch_add(1, std::memory_order_relaxed);
     }
-  };
-  if (num_tokens <= kRowsPerTask) {
-    work(0, 1);
-  } else {
-    context.pool().Run(work);
-  }
+  });
   result.num_empty_rows = num_empty_rows.load();
 }
 
@@ -94,20 +90,20 @@ GatingResult Gate(const Context& context, ConstTensorView logits, const GatingOp
   Dispatch<GatingRequest>(context, kOp, kImplementations, request);
   if (result.num_empty_rows > 0) {
     context.log().WriteOnce(LogLevel::kWarning, "gating.empty_rows", "[gating] ",
-                            result.num_empty_rows,
-                            " token(s) have no usable router logit (all NaN or masked); they get"
-                            " no expert");
+                            result.num_empty_rows, " of ", logits.dim(0),
+                            " token(s) have no usable router logit (all NaN or masked); their"
+                            " experts are ids 0..",
+                            options.top_k - 1, " with weight 0");
   }
   return result;
 }
 
 RoutingPlan Route(const Context& context, ConstTensorView logits, const GatingOptions& options,
                   const RoutingPlanOptions& plan_options) {
-  const GatingResult gated = Gate(context, logits, options);
-  const Shape shape{logits.dim(0), options.top_k};
-  RoutingPlan plan = BuildRoutingPlan(context, ConstTensorView(gated.expert_ids.data(), shape),
-                                      ConstTensorView(gated.expert_weights.data(), shape),
-                                      logits.dim(1), plan_options);
+  GatingResult gated = Gate(context, logits, options);
+  RoutingPlan plan =
+      BuildRoutingPlan(context, std::move(gated.expert_ids), std::move(gated.expert_weights),
+                       options.top_k, logits.dim(1), plan_options);
   plan.num_empty_rows = gated.num_empty_rows;
   return plan;
 }

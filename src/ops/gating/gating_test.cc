@@ -80,8 +80,8 @@ TEST_P(GatingTest, ANanRowGetsTheFirstIdsOneWarningAndLeavesTheOthersAlone) {
       EXPECT_EQ(result.expert_weights[slot], is_broken ? 0.0f : clean.expert_weights[slot]);
     }
   }
-  EXPECT_THAT(lines_, ElementsAre("[gating] 1 token(s) have no usable router logit (all NaN or "
-                                  "masked); they get no expert"));
+  EXPECT_THAT(lines_, ElementsAre("[gating] 1 of 200 token(s) have no usable router logit (all "
+                                  "NaN or masked); their experts are ids 0..2 with weight 0"));
 }
 
 TEST_P(GatingTest, PaddingRowsOfNanGetDistinctExperts) {

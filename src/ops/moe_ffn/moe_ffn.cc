@@ -57,10 +57,13 @@ void CheckRequest(const MoeFfnRequest& request) {
 }
 
 // Tokens of one chunk: as many as keep all buffers within the setting stage1_buffer_size, at least
-// one.
+// one. What the pool keeps for other operators of the layer (the router's product) counts too, up
+// to a quarter: idle memory of concurrent calls must not make chunks tiny.
 int64_t ChunkTokens(const Context& context, const MoeFfnRequest& request, const FusedShape& shape) {
   const int workers = context.num_threads();
-  const size_t budget = context.config().GetBytes("stage1_buffer_size") / sizeof(float);
+  const size_t setting_bytes = context.config().GetBytes("stage1_buffer_size");
+  const size_t kept_bytes = std::min(context.scratch().idle_bytes(), setting_bytes / 4);
+  const size_t budget = (setting_bytes - kept_bytes) / sizeof(float);
   const size_t fixed = shape.worker_floats * static_cast<size_t>(workers);
   const size_t per_token = shape.token_floats(request.plan->top_k, workers);
   const size_t tokens = budget > fixed ? (budget - fixed) / per_token : 0;
@@ -75,28 +78,27 @@ struct FusedMemory {
   float* out_blocks;  // chunk tokens x column_floats each
 };
 
+// The end of the first section is the barrier: all activations of the chunk are there.
 void RunChunk(const Context& context, const FusedShape& shape, const FusedChunk& chunk,
               int64_t num_tokens, const FusedMemory& memory) {
-  WorkQueue up_tasks(chunk.num_up_tasks());
-  WorkQueue down_tasks(chunk.num_down_tasks());
-  SpinBarrier barrier;
   const size_t out_block_floats = static_cast<size_t>(num_tokens) * shape.column_floats;
-  context.pool().Run([&](int worker, int num_workers) {
-    float* scratch = memory.workers + static_cast<size_t>(worker) * shape.worker_floats;
-    float* out_block = memory.out_blocks + static_cast<size_t>(worker) * out_block_floats;
-    size_t task = 0;
-    while (up_tasks.Pop(task)) chunk.RunUp(task, scratch);
-    barrier.Wait(num_workers);
-    while (down_tasks.Pop(task)) chunk.RunDown(task, scratch, out_block);
+  const auto scratch = [&](int worker) {
+    return memory.workers + static_cast<size_t>(worker) * shape.worker_floats;
+  };
+  context.pool().ParallelFor(chunk.num_up_tasks(),
+                             [&](size_t task, int worker) { chunk.RunUp(task, scratch(worker)); });
+  context.pool().ParallelFor(chunk.num_down_tasks(), [&](size_t task, int worker) {
+    chunk.RunDown(task, scratch(worker),
+                  memory.out_blocks + static_cast<size_t>(worker) * out_block_floats);
   });
 }
 
 void MoeFfnFused(const Context& context, const MoeFfnRequest& request) {
   const auto workers = static_cast<size_t>(context.num_threads());
   const FusedShape shape(request, context.num_threads());
+  const ScratchPool::Lease arena = context.scratch().Borrow();
   const int64_t chunk_tokens = ChunkTokens(context, request, shape);
   const auto tokens = static_cast<size_t>(chunk_tokens);
-  const ScratchPool::Lease arena = context.scratch().Borrow();
   const FusedMemory memory{
       arena->Take<float>(tokens * static_cast<size_t>(request.plan->top_k) * shape.ffn_floats),
       arena->Take<float>(workers * shape.worker_floats),

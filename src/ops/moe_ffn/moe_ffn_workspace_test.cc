@@ -5,32 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "base/scratch_pool.h"
+#include "base/testing/process_memory.h"
 #include "ops/testing/contexts.h"
 #include "ops/testing/moe_oracle.h"
 #include "ops/testing/plans.h"
 
 namespace opst {
 namespace {
-
-// "VmHWM" (the most ever resident) or "VmRSS" (resident now) of this process; 0 = unknown.
-int64_t MemoryBytes(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind(field + ":", 0) == 0) return std::stoll(line.substr(field.size() + 1)) * 1024;
-  }
-  return 0;
-}
-
-// Sets VmHWM to VmRSS; whether that worked.
-bool ResetPeak() {
-  std::ofstream("/proc/self/clear_refs") << 5 << std::flush;
-  return MemoryBytes("VmHWM") > 0 && MemoryBytes("VmHWM") <= MemoryBytes("VmRSS") + (1 << 20);
-}
 
 // What the last call took: the arena that it borrowed is lent next, and asks for as much again.
 size_t ScratchBytes(const Context& context) {
@@ -50,14 +35,7 @@ Slots RegularSlots(int64_t num_tokens, int64_t num_experts) {
   return slots;
 }
 
-// Memory of a process under a sanitizer says nothing about the library.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int64_t kTokens = 100'000;
-constexpr bool kMeasuresMemory = false;
-#else
-constexpr int64_t kTokens = 1'000'000;
-constexpr bool kMeasuresMemory = true;
-#endif
+constexpr int64_t kTokens = kMeasuresMemory ? 1'000'000 : 100'000;
 
 TEST(MoeFfnWorkspaceTest, AMillionTokensStayWithinTheSetting) {
   constexpr int64_t kHidden = 64;

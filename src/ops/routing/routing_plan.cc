@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -18,16 +19,18 @@ constexpr int64_t kMaxRows = std::numeric_limits<int32_t>::max();
 // Article 1's memory advice: above this factor padding costs more than balance is worth.
 constexpr double kAdvisedCapacityFactor = 1.5;
 
-void CheckArguments(ConstTensorView ids, ConstTensorView weights, int64_t num_experts,
-                    const RoutingPlanOptions& options) {
+void CheckViews(ConstTensorView ids, ConstTensorView weights) {
   OPST_CHECK_ARG(ids.rank() == 2 && ids.dtype() == DType::kI32 && ids.is_contiguous(), kOp,
                  "expert_ids must be contiguous [T,k] i32", ids.ToString());
   OPST_CHECK_ARG(
       weights.dtype() == DType::kF32 && weights.shape() == ids.shape() && weights.is_contiguous(),
       kOp, "expert_weights must be contiguous f32 of the ids' shape", weights.ToString(),
       " for ids ", ids.ToString());
+}
+
+void CheckSizes(Shape ids, int64_t num_experts, const RoutingPlanOptions& options) {
   OPST_CHECK_ARG(num_experts > 0, kOp, "num_experts must be positive", num_experts);
-  OPST_CHECK_ARG(ids.shape().num_elements() <= kMaxRows, kOp, "T·k must be below 2^31",
+  OPST_CHECK_ARG(ids.num_elements() <= kMaxRows, kOp, "T·k must be below 2^31", "ids ",
                  ids.ToString());
   OPST_CHECK_ARG(options.capacity_factor >= 0 && std::isfinite(options.capacity_factor), kOp,
                  "capacity_factor must be finite and not negative", options.capacity_factor);
@@ -37,20 +40,17 @@ void CheckArguments(ConstTensorView ids, ConstTensorView weights, int64_t num_ex
                  "padding needs a capacity_factor above 0", options.capacity_factor);
 }
 
-// Copies ids and weights, checks every id, and leaves weight 0 where there is no row.
-void CopySlots(ConstTensorView ids, ConstTensorView weights, RoutingPlan& plan) {
-  const int64_t num_slots = plan.num_tokens * plan.top_k;
-  const int32_t* id = ids.as<int32_t>();
-  plan.expert_ids.assign(id, id + num_slots);
-  plan.expert_weights.assign(weights.as<float>(), weights.as<float>() + num_slots);
-  for (int64_t slot = 0; slot < num_slots; ++slot) {
-    const int32_t expert = id[slot];
+// Checks every id, and leaves weight 0 where there is no row.
+void CheckSlots(RoutingPlan& plan) {
+  for (size_t slot = 0; slot < plan.expert_ids.size(); ++slot) {
+    const int32_t expert = plan.expert_ids[slot];
     if (expert >= 0 && expert < plan.num_experts) continue;
+    const auto top_k = static_cast<size_t>(plan.top_k);
     OPST_CHECK_ARG(
         expert == -1, kOp,
         Concat("expert ids must be -1 or 0..", plan.num_experts - 1, " (was the gate normalised?)"),
-        "invalid expert index ", expert, " at [", slot / plan.top_k, ",", slot % plan.top_k, "]");
-    plan.expert_weights[static_cast<size_t>(slot)] = 0;
+        "invalid expert index ", expert, " at [", slot / top_k, ",", slot % top_k, "]");
+    plan.expert_weights[slot] = 0;
   }
 }
 
@@ -103,17 +103,9 @@ void LayOutRows(int64_t padded_rows, RoutingPlan& plan) {
   }
 }
 
-}  // namespace
-
-RoutingPlan BuildRoutingPlan(const Context& context, ConstTensorView expert_ids,
-                             ConstTensorView expert_weights, int64_t num_experts,
-                             const RoutingPlanOptions& options) {
-  CheckArguments(expert_ids, expert_weights, num_experts, options);
-  RoutingPlan plan;
-  plan.num_tokens = expert_ids.dim(0);
-  plan.top_k = expert_ids.dim(1);
-  plan.num_experts = num_experts;
-  CopySlots(expert_ids, expert_weights, plan);
+// Finishes a plan that has its shape, ids and weights.
+void CompletePlan(const Context& context, const RoutingPlanOptions& options, RoutingPlan& plan) {
+  CheckSlots(plan);
   int64_t padded_rows = 0;
   if (options.capacity_factor > 0) {
     if (options.capacity_factor > kAdvisedCapacityFactor) {
@@ -122,11 +114,46 @@ RoutingPlan BuildRoutingPlan(const Context& context, ConstTensorView expert_ids,
     }
     const int64_t capacity = Capacity(plan, options);
     if (options.pads_to_capacity) padded_rows = capacity;
-    OPST_CHECK_ARG(padded_rows == 0 || num_experts <= kMaxRows / padded_rows, kOp,
-                   "E·capacity must be below 2^31", num_experts, " experts of ", capacity);
+    OPST_CHECK_ARG(padded_rows == 0 || plan.num_experts <= kMaxRows / padded_rows, kOp,
+                   "E·capacity must be below 2^31", plan.num_experts, " experts of ", capacity);
     DropOverCapacity(capacity, plan);
   }
   LayOutRows(padded_rows, plan);
+}
+
+}  // namespace
+
+RoutingPlan BuildRoutingPlan(const Context& context, ConstTensorView expert_ids,
+                             ConstTensorView expert_weights, int64_t num_experts,
+                             const RoutingPlanOptions& options) {
+  CheckViews(expert_ids, expert_weights);
+  CheckSizes(expert_ids.shape(), num_experts, options);
+  RoutingPlan plan;
+  plan.num_tokens = expert_ids.dim(0);
+  plan.top_k = expert_ids.dim(1);
+  plan.num_experts = num_experts;
+  const int64_t num_slots = expert_ids.shape().num_elements();
+  plan.expert_ids.assign(expert_ids.as<int32_t>(), expert_ids.as<int32_t>() + num_slots);
+  plan.expert_weights.assign(expert_weights.as<float>(), expert_weights.as<float>() + num_slots);
+  CompletePlan(context, options, plan);
+  return plan;
+}
+
+RoutingPlan BuildRoutingPlan(const Context& context, std::vector<int32_t> expert_ids,
+                             std::vector<float> expert_weights, int64_t top_k, int64_t num_experts,
+                             const RoutingPlanOptions& options) {
+  const auto num_slots = static_cast<int64_t>(expert_ids.size());
+  OPST_CHECK_ARG(expert_weights.size() == expert_ids.size() && top_k > 0 && num_slots % top_k == 0,
+                 kOp, "expert_ids and expert_weights must have T·k values each", num_slots, " and ",
+                 expert_weights.size(), " for top_k ", top_k);
+  CheckSizes(Shape{num_slots / top_k, top_k}, num_experts, options);
+  RoutingPlan plan;
+  plan.num_tokens = num_slots / top_k;
+  plan.top_k = top_k;
+  plan.num_experts = num_experts;
+  plan.expert_ids = std::move(expert_ids);
+  plan.expert_weights = std::move(expert_weights);
+  CompletePlan(context, options, plan);
   return plan;
 }
 

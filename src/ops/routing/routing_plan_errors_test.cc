@@ -61,6 +61,20 @@ TEST_F(RoutingPlanErrorsTest, ShapesAndTypesThatDiffer) {
             "for ids [4,2] i32");
 }
 
+TEST_F(RoutingPlanErrorsTest, ArraysThatAreNotTimesK) {
+  const auto reject = [&](size_t num_ids, size_t num_weights, int64_t top_k) {
+    return Rejection([&] {
+      BuildRoutingPlan(context_, std::vector<int32_t>(num_ids), std::vector<float>(num_weights),
+                       top_k, 4);
+    });
+  };
+  const std::string rule =
+      "[routing_plan] expert_ids and expert_weights must have T·k values each; got ";
+  EXPECT_EQ(reject(6, 4, 2), rule + "6 and 4 for top_k 2");
+  EXPECT_EQ(reject(5, 5, 2), rule + "5 and 5 for top_k 2");
+  EXPECT_EQ(reject(4, 4, 0), rule + "4 and 4 for top_k 0");
+}
+
 TEST_F(RoutingPlanErrorsTest, NoExperts) {
   EXPECT_EQ(Reject(slots_, 0), "[routing_plan] num_experts must be positive; got 0");
   EXPECT_EQ(Reject(slots_, -3), "[routing_plan] num_experts must be positive; got -3");
@@ -72,7 +86,7 @@ TEST_F(RoutingPlanErrorsTest, SlotsBeyond31Bits) {
   const ConstTensorView ids(static_cast<const int32_t*>(nullptr), shape);
   const ConstTensorView weights(static_cast<const float*>(nullptr), shape);
   EXPECT_EQ(Rejection([&] { BuildRoutingPlan(context_, ids, weights, 4); }),
-            "[routing_plan] T·k must be below 2^31; got [1073741824,2] i32");
+            "[routing_plan] T·k must be below 2^31; got ids [1073741824,2]");
 }
 
 TEST_F(RoutingPlanErrorsTest, PaddedRowsBeyond31Bits) {
