@@ -50,7 +50,7 @@ size_t MemoryBytes() {
 }  // namespace
 
 Machine DescribeMachine(const Context& context) {
-  SelectIsaOnce(context.config().GetChoice("isa"));
+  RequireIsa(context.config().GetChoice("isa"));
   const Topology topology = DetectTopology();
   return {.cpu = topology.cpu_model,
           .isa = CurrentIsa(),

@@ -24,17 +24,25 @@ else()
   message(FATAL_ERROR "ops-transformer builds for x86-64 and aarch64; this compiler targets ${CMAKE_SYSTEM_PROCESSOR}")
 endif()
 
+# The names that the setting `isa` knows besides these.
+set(opst_target "${OPST_TARGET}")
+if(opst_target STREQUAL "avx3")
+  set(opst_target avx512)
+elseif(opst_target STREQUAL "baseline")
+  list(GET opst_target_names 0 opst_target)
+endif()
+
 set(OPST_TARGET_FLAGS "")
 set(OPST_TARGET_DEFINITIONS "HWY_DISABLED_TARGETS=${opst_disabled_targets}")
 if(OPST_TARGET STREQUAL "native")
   set(OPST_TARGET_FLAGS -march=native)
-elseif(OPST_TARGET IN_LIST opst_target_names)
-  set(OPST_TARGET_FLAGS ${opst_flags_${OPST_TARGET}})
+elseif(opst_target IN_LIST opst_target_names)
+  set(OPST_TARGET_FLAGS ${opst_flags_${opst_target}})
 elseif(NOT OPST_TARGET STREQUAL "auto")
   list(JOIN opst_target_names ", " opst_names)
   message(FATAL_ERROR
     "TARGET=${OPST_TARGET} cannot be built here. This compiler builds for ${opst_architecture}, where TARGET is one of: "
-    "auto (default: the kernels are chosen at run time), native (this machine's CPU), ${opst_names}. "
+    "auto (default: the kernels are chosen at run time), native (this machine's CPU), baseline (the first of these), ${opst_names}. "
     "There are no kernels for NPUs or GPUs.")
 endif()
 

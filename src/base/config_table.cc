@@ -34,8 +34,9 @@ constexpr auto kTable = std::to_array<ConfigRow>({
      .environment = "OPST_ISA",
      .type = ConfigType::kChoice,
      .default_value = "auto",
-     .help = "best instruction set the kernels may use; auto = the best one of this CPU",
-     .choices = "auto|sse2|avx2|avx3|neon"},
+     .help = "instruction set of the kernels, one per process; auto = the best one of this CPU, "
+             "baseline = sse2 or neon, avx3 = avx512",
+     .choices = "auto|avx512|avx2|sse2|neon|baseline|avx3"},
     {.key = "implementation",
      .environment = "OPST_IMPLEMENTATION",
      .type = ConfigType::kChoice,
@@ -73,7 +74,7 @@ constexpr auto kTable = std::to_array<ConfigRow>({
      .environment = "OPST_HUGE_PAGES",
      .type = ConfigType::kBool,
      .default_value = "on",
-     .help = "asks for 2 MB pages for large buffers"},
+     .help = "asks for 2 MB pages for scratch, packed weights, model files, keys and values"},
 });
 
 constexpr std::string_view kDocsHead = R"(# Settings and environment variables

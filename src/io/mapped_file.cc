@@ -25,7 +25,12 @@ constexpr size_t kReadBytes = size_t{64} << 20;
 
 }  // namespace
 
-MappedFile MappedFile::Open(const std::string& path, LoadMode mode) {
+LoadOptions LoadOptionsOf(const Config& config) {
+  return {config.GetChoice("load") == "read" ? LoadMode::kRead : LoadMode::kMap,
+          config.GetBool("huge_pages")};
+}
+
+MappedFile MappedFile::Open(const std::string& path, LoadOptions options) {
   MappedFile file;
   file.path_ = path;
   file.descriptor_ = OpenRegularFile(path);
@@ -35,10 +40,10 @@ MappedFile MappedFile::Open(const std::string& path, LoadMode mode) {
   if (num_bytes > SIZE_MAX / 2) ThrowMapFailed(path, num_bytes, ENOMEM);
   file.bytes_ = {static_cast<const std::byte*>(nullptr), static_cast<size_t>(num_bytes)};
   if (file.bytes_.empty()) return file;
-  if (mode == LoadMode::kMap) {
-    file.Map();
+  if (options.mode == LoadMode::kMap) {
+    file.Map(options.use_huge_pages);
   } else {
-    file.Read();
+    file.Read(options.use_huge_pages);
   }
   return file;
 }
@@ -57,7 +62,7 @@ void MappedFile::Swap(MappedFile& other) noexcept {
   std::swap(buffer_, other.buffer_);
 }
 
-void MappedFile::Map() {
+void MappedFile::Map(bool use_huge_pages) {
   // mmap only promises 4 KB alignment, so reserve 2 MB more and map the file inside at a boundary.
   reserved_bytes_ = bytes_.size() + kHugePageBytes;
   void* reserved = ::mmap(nullptr, reserved_bytes_, PROT_NONE,
@@ -70,12 +75,12 @@ void MappedFile::Map() {
       ::mmap(begin, bytes_.size(), PROT_READ, MAP_PRIVATE | MAP_FIXED, descriptor_.get(), 0);
   if (mapped == MAP_FAILED) ThrowMapFailed(path_, bytes_.size(), errno);
   // Only some kernels and file systems have huge pages for files; where not, this does nothing.
-  ::madvise(mapped, bytes_.size(), MADV_HUGEPAGE);
+  if (use_huge_pages) ::madvise(mapped, bytes_.size(), MADV_HUGEPAGE);
   bytes_ = {static_cast<const std::byte*>(mapped), bytes_.size()};
 }
 
-void MappedFile::Read() {
-  buffer_ = AlignedBuffer(bytes_.size(), {.is_zeroed = false});
+void MappedFile::Read(bool use_huge_pages) {
+  buffer_ = AlignedBuffer(bytes_.size(), {.is_zeroed = false, .use_huge_pages = use_huge_pages});
   size_t filled = 0;
   while (filled < bytes_.size()) {
     const ssize_t got = ::read(descriptor_.get(), buffer_.data() + filled,

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "base/config.h"
 #include "base/memory.h"
 #include "io/file.h"
 
@@ -18,6 +19,19 @@ enum class LoadMode {
   kMap,   // pages come from the file when touched and can be dropped again
   kRead,  // read at once into anonymous memory, which gets huge pages on every file system
 };
+
+struct LoadOptions {
+  LoadOptions() = default;
+  LoadOptions(LoadMode load_mode) : mode(load_mode) {}  // NOLINT: a mode alone is enough
+  LoadOptions(LoadMode load_mode, bool huge_pages) : mode(load_mode), use_huge_pages(huge_pages) {}
+
+  LoadMode mode = LoadMode::kMap;
+  // Asks for 2 MB pages; the kernel may decline silently.
+  bool use_huge_pages = true;
+};
+
+// What the settings `load` and `huge_pages` say.
+LoadOptions LoadOptionsOf(const Config& config);
 
 // The bytes begin on a 2 MB boundary (with kRead from 2 MB on, else on a cache line), so an offset
 // aligned in the file is aligned in memory. Movable; the bytes stay where they are.
@@ -31,7 +45,7 @@ class MappedFile {
  public:
   MappedFile() = default;
   // Throws kIo (not a regular file, unreadable, shorter than it said) or kOutOfMemory.
-  static MappedFile Open(const std::string& path, LoadMode mode = LoadMode::kMap);
+  static MappedFile Open(const std::string& path, LoadOptions options = {});
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept { Swap(other); }
   MappedFile& operator=(MappedFile&& other) noexcept {
@@ -54,8 +68,8 @@ class MappedFile {
 
  private:
   void Swap(MappedFile& other) noexcept;
-  void Map();
-  void Read();
+  void Map(bool use_huge_pages);
+  void Read(bool use_huge_pages);
   void Advise(uint64_t offset, uint64_t num_bytes, int advice) const;
 
   std::string path_;

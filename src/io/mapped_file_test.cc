@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
 #include "io/testing/files.h"
 
 namespace opst {
@@ -25,6 +29,23 @@ std::string Pattern(size_t num_bytes) {
   return content;
 }
 
+// Whether the kernel was asked for 2 MB pages where `address` lies: "hg" among the area's flags.
+bool AsksForHugePages(const void* address) {
+  const auto wanted = reinterpret_cast<uintptr_t>(address);
+  std::ifstream maps("/proc/self/smaps");
+  bool is_inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0;
+    unsigned long end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) {
+      is_inside = begin <= wanted && wanted < end;
+    } else if (is_inside && line.rfind("VmFlags:", 0) == 0) {
+      return line.find(" hg") != std::string::npos;
+    }
+  }
+  return false;
+}
+
 class MappedFileModes : public ::testing::TestWithParam<LoadMode> {};
 INSTANTIATE_TEST_SUITE_P(Both, MappedFileModes, ::testing::Values(LoadMode::kMap, LoadMode::kRead));
 
@@ -38,6 +59,20 @@ TEST_P(MappedFileModes, HoldsTheContentOfAnyLength) {
     const size_t alignment =
         GetParam() == LoadMode::kMap || size >= kHugePageBytes ? kHugePageBytes : kAlignment;
     EXPECT_EQ(reinterpret_cast<uintptr_t>(file.bytes().data()) % alignment, 0u) << size;
+  }
+}
+
+TEST_P(MappedFileModes, TheSettingHugePagesDecidesWhetherTheyAreAskedFor) {
+  const TempFolder folder;
+  const std::string path = folder.Write("f", Pattern(4u << 20));
+  const std::string load = GetParam() == LoadMode::kMap ? "map" : "read";
+  const bool has_huge_pages = std::filesystem::exists("/sys/kernel/mm/transparent_hugepage");
+  for (const bool is_on : {true, false}) {
+    const Config config({{"load", load}, {"huge_pages", is_on ? "on" : "off"}}, {});
+    const LoadOptions options = LoadOptionsOf(config);
+    EXPECT_EQ(options.mode, GetParam());
+    const MappedFile file = MappedFile::Open(path, options);
+    EXPECT_EQ(AsksForHugePages(file.bytes().data()), is_on && has_huge_pages);
   }
 }
 

@@ -12,9 +12,9 @@ namespace opst {
 
 bool IsPaddingName(std::string_view name) { return name.starts_with("pad."); }
 
-SafetensorsFile SafetensorsFile::Open(const std::string& path, LoadMode mode) {
+SafetensorsFile SafetensorsFile::Open(const std::string& path, LoadOptions options) {
   SafetensorsFile result;
-  result.file_ = MappedFile::Open(path, mode);
+  result.file_ = MappedFile::Open(path, options);
   const std::span<const std::byte> bytes = result.file_.bytes();
   OPST_CHECK_IO(bytes.size() >= kSafetensorsLengthBytes, path,
                 "file must begin with the 8 bytes of its header length", bytes.size(), " bytes");

@@ -26,7 +26,7 @@ bool IsPaddingName(std::string_view name);
 class SafetensorsFile {
  public:
   // Throws kIo naming the file, the tensor and the value, or kOutOfMemory.
-  static SafetensorsFile Open(const std::string& path, LoadMode mode = LoadMode::kMap);
+  static SafetensorsFile Open(const std::string& path, LoadOptions options = {});
 
   const std::string& path() const { return file_.path(); }
   const MappedFile& file() const { return file_; }

@@ -4,6 +4,7 @@
 #include "kernels/isa.h"
 
 #include <cstdint>
+#include <iterator>
 #include <mutex>
 
 #include "base/check.h"
@@ -21,7 +22,7 @@ struct Isa {
 // Best first.
 constexpr Isa kIsas[] = {
 #if HWY_ARCH_X86
-    {"avx3", HWY_AVX3},
+    {"avx512", HWY_AVX3},
     {"avx2", HWY_AVX2},
     {"sse2", HWY_SSE2},
 #elif HWY_ARCH_ARM
@@ -29,6 +30,13 @@ constexpr Isa kIsas[] = {
     {"neon", HWY_NEON_WITHOUT_AES},
 #endif
 };
+
+// Our name of a name that users may give.
+std::string_view Canonical(std::string_view name) {
+  if (name == "avx3") return "avx512";
+  if (name == "baseline") return std::rbegin(kIsas)->name;
+  return name;
+}
 
 int64_t DetectedTargets() {
   hwy::DisableTargets(0);  // undoes a former SelectIsa, so that detection starts afresh
@@ -56,12 +64,13 @@ std::string CurrentIsa() {
 }
 
 void SelectIsa(std::string_view name) {
+  const std::string_view wanted = Canonical(name);
   int64_t keep = 0;
   std::string available;
   for (const Isa& isa : kIsas) {
     if ((detected_targets & isa.target) == 0) continue;
     available += Concat(available.empty() ? "" : ", ", isa.name);
-    if (name == "auto" || name == isa.name) keep |= isa.target;
+    if (wanted == "auto" || wanted == isa.name) keep |= isa.target;
   }
   OPST_CHECK_ARG(keep != 0, "isa", Concat("the instruction set must be auto or one of ", available),
                  name);
@@ -69,9 +78,14 @@ void SelectIsa(std::string_view name) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-void SelectIsaOnce(std::string_view name) {
+void RequireIsa(std::string_view name) {
   static std::once_flag once;
   std::call_once(once, [&] { SelectIsa(name); });
+  if (name == "auto") return;
+  const std::string current = CurrentIsa();
+  OPST_CHECK_ARG(Canonical(name) == current, "isa",
+                 "all contexts of a process must ask for the same instruction set, or for auto",
+                 name, " while ", current, " is in use");
 }
 
 }  // namespace opst

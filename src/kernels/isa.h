@@ -11,19 +11,21 @@
 namespace opst {
 
 // Names of the instruction sets that this build has and this machine runs, best first:
-// "avx3", "avx2", "sse2" on x86-64, "neon" on aarch64.
+// "avx512", "avx2", "sse2" on x86-64, "neon" on aarch64.
 std::vector<std::string> AvailableIsas();
 
 // The one that kernels use from now on.
 std::string CurrentIsa();
 
-// Forces one of AvailableIsas(), or "auto" for the best. Holds for the whole process, because the
-// function tables do; kInvalidArgument names what exists.
+// Forces one of AvailableIsas(), or "auto" for the best; "baseline" is the last of them and "avx3"
+// another name of avx512. Holds for the whole process, because the function tables do;
+// kInvalidArgument names what exists.
 void SelectIsa(std::string_view name);
 
-// SelectIsa for the first caller of the process; later calls do nothing. Operators call it with the
-// setting `isa` of their context before they touch a function table.
-void SelectIsaOnce(std::string_view name);
+// SelectIsa for the first caller of the process. Later callers get what is in force: "auto" takes
+// it, any other name must be it (kInvalidArgument). Operators call this with the setting `isa` of
+// their context before they touch a function table.
+void RequireIsa(std::string_view name);
 
 }  // namespace opst
 

@@ -35,10 +35,37 @@ TEST(IsaTest, UnknownNamesAreRefusedWithWhatExists) {
   EXPECT_EQ(CurrentIsa(), AvailableIsas().front());
 }
 
-TEST(IsaTest, OnlyTheFirstOnceCallCounts) {
-  SelectIsaOnce("auto");
-  SelectIsaOnce(AvailableIsas().back());
-  EXPECT_EQ(CurrentIsa(), AvailableIsas().front());
+TEST(IsaTest, ALaterContextMustAgreeOrLeaveTheChoice) {
+  RequireIsa("auto");
+  SelectIsa("auto");
+  const std::string best = AvailableIsas().front();
+  RequireIsa(best);
+  for (const std::string& other : AvailableIsas()) {
+    if (other == best) continue;
+    try {
+      RequireIsa(other);
+      ADD_FAILURE() << "accepted " << other;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+      EXPECT_EQ(std::string(error.what()),
+                "[isa] all contexts of a process must ask for the same instruction set, or for "
+                "auto; got " +
+                    other + " while " + best + " is in use");
+    }
+  }
+  RequireIsa("auto");
+  EXPECT_EQ(CurrentIsa(), best);
+}
+
+TEST(IsaTest, OtherNamesMeanTheSame) {
+  SelectIsa("baseline");
+  EXPECT_EQ(CurrentIsa(), AvailableIsas().back());
+  if (AvailableIsas().front() == "avx512") {
+    SelectIsa("avx3");
+    EXPECT_EQ(CurrentIsa(), "avx512");
+    RequireIsa("avx3");
+  }
+  SelectIsa("auto");
 }
 
 class SelectedIsaTest : public EachIsaTest {};

@@ -30,8 +30,7 @@ Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;
 
 Model Model::Load(const Context& context, const std::string& path) {
-  const bool reads = context.config().GetChoice("load") == "read";
-  return Model(PackedModel::Open(path, reads ? LoadMode::kRead : LoadMode::kMap));
+  return Model(PackedModel::Open(path, LoadOptionsOf(context.config())));
 }
 
 const ModelConfig& Model::config() const { return weights_->config; }
@@ -44,8 +43,9 @@ Sequence Model::NewSequence(int64_t capacity) const {
   OPST_CHECK_ARG(capacity > 0, kWhere, "a sequence must have room for at least one token",
                  capacity);
   const ModelConfig& model = config();
+  const BufferOptions pages{.use_huge_pages = file_->load_options().use_huge_pages};
   return Sequence(std::make_unique<KvCache>(model.num_layers, model.attention.num_kv_heads,
-                                            model.attention.head_dim, capacity));
+                                            model.attention.head_dim, capacity, pages));
 }
 
 size_t Model::SequenceBytes(int64_t capacity) const {

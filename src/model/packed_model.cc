@@ -14,9 +14,10 @@
 
 namespace opst {
 
-std::shared_ptr<const PackedModel> PackedModel::Open(const std::string& path, LoadMode mode) {
-  std::shared_ptr<PackedModel> model(new PackedModel(SafetensorsFile::Open(path, mode)));
+std::shared_ptr<const PackedModel> PackedModel::Open(const std::string& path, LoadOptions options) {
+  std::shared_ptr<PackedModel> model(new PackedModel(SafetensorsFile::Open(path, options)));
   model->self_ = model;
+  model->load_options_ = options;
   model->ReadMetadata();
   model->CheckTensors();
   return model;

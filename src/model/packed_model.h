@@ -23,10 +23,11 @@ class PackedModel {
   // Throws kIo for a file that is no packed model, of a newer format, incomplete, or whose tensors
   // do not have the shapes of its own recipe; and when its recipe is not what this version reads
   // from its config, since the answer would silently be another one.
-  static std::shared_ptr<const PackedModel> Open(const std::string& path, LoadMode mode);
+  static std::shared_ptr<const PackedModel> Open(const std::string& path, LoadOptions options);
 
   const ModelConfig& config() const { return config_; }
   const SafetensorsFile& file() const { return file_; }
+  const LoadOptions& load_options() const { return load_options_; }
 
   // A tensor of PackedTensors(config()). The views live as long as this object, which they keep.
   PackedWeights Panels(Role role, int64_t layer = -1) const;
@@ -49,6 +50,7 @@ class PackedModel {
   const std::string& Metadata(std::string_view key) const;
 
   SafetensorsFile file_;
+  LoadOptions load_options_;
   ModelConfig config_;
   std::vector<PackedTensor> tensors_;
   std::weak_ptr<const PackedModel> self_;

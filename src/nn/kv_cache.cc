@@ -27,8 +27,9 @@ size_t KvCache::NumBytes(int64_t num_layers, int64_t num_kv_heads, int64_t head_
   return static_cast<size_t>(num_layers * num_kv_heads * floats) * sizeof(float);
 }
 
-KvCache::KvCache(int64_t num_layers, int64_t num_kv_heads, int64_t head_dim, int64_t capacity)
-    : capacity_(capacity), memory_(NumBytes(num_layers, num_kv_heads, head_dim, capacity)) {
+KvCache::KvCache(int64_t num_layers, int64_t num_kv_heads, int64_t head_dim, int64_t capacity,
+                 BufferOptions pages)
+    : capacity_(capacity), memory_(NumBytes(num_layers, num_kv_heads, head_dim, capacity), pages) {
   const int64_t positions = RoundUp(capacity, kWidth);
   auto* next = reinterpret_cast<float*>(memory_.data());
   for (int64_t index = 0; index < num_layers; ++index) {

@@ -39,7 +39,8 @@ class KvCache {
   };
 
   // Throws kOutOfMemory.
-  KvCache(int64_t num_layers, int64_t num_kv_heads, int64_t head_dim, int64_t capacity);
+  KvCache(int64_t num_layers, int64_t num_kv_heads, int64_t head_dim, int64_t capacity,
+          BufferOptions pages = {});
 
   int64_t capacity() const { return capacity_; }
   const Layer& layer(int64_t index) const { return layers_[static_cast<size_t>(index)]; }

@@ -43,7 +43,7 @@ inline std::string DeclineIfReferenceForced(const Context& context) {
 template <typename Request>
 void Dispatch(const Context& context, std::string_view op,
               std::span<const Implementation<Request>> implementations, const Request& request) {
-  SelectIsaOnce(context.config().GetChoice("isa"));
+  RequireIsa(context.config().GetChoice("isa"));
   std::string declined;
   for (const Implementation<Request>& implementation : implementations) {
     const std::string reason = implementation.decline(context, request);

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/config.h"
 #include "base/memory.h"
 #include "base/thread_pool.h"
 #include "kernels/rows.h"
@@ -133,7 +134,8 @@ PackedWeights PackExperts(const Context& context, ConstTensorView weights, Weigh
   const PanelLayout layout{format, order, weights.dim(1), weights.dim(2)};
   const int64_t num_experts = weights.dim(0);
   const size_t bytes = static_cast<size_t>(num_experts) * layout.matrix_bytes();
-  auto buffer = std::make_shared<AlignedBuffer>(bytes);
+  auto buffer = std::make_shared<AlignedBuffer>(
+      bytes, BufferOptions{.use_huge_pages = context.config().GetBool("huge_pages")});
   context.pool().ParallelFor(static_cast<size_t>(num_experts), [&](size_t expert, int) {
     const int64_t first_row = static_cast<int64_t>(expert) * layout.out;
     const auto part = [&](int64_t begin, int64_t count) {

@@ -16,7 +16,7 @@ namespace opst {
 class EachIsaTest : public testing::TestWithParam<std::string> {
  protected:
   // Uses up the first call, so that an operator's own does not undo the choice.
-  EachIsaTest() { SelectIsaOnce("auto"); }
+  EachIsaTest() { RequireIsa("auto"); }
   void SetUp() override { SelectIsa(GetParam()); }
   void TearDown() override { SelectIsa("auto"); }
 };
