@@ -70,8 +70,9 @@ void PrintMemory(const PackedModel& model) {
               static_cast<long long>(context));
 }
 
-void RunInspect(const InspectArguments& arguments) {
-  const auto model = PackedModel::Open(arguments.path, LoadMode::kMap);
+void RunInspect(const Settings& settings, const InspectArguments& arguments) {
+  const Context context = settings.MakeContext();
+  const auto model = PackedModel::Open(arguments.path, LoadOptionsOf(context.config()));
   std::printf("%s\n\nRecipe\n", arguments.path.c_str());
   PrintRecipe(model->config());
   PrintMemory(*model);
@@ -84,13 +85,15 @@ void RunInspect(const InspectArguments& arguments) {
 }  // namespace
 
 void AddInspect(CLI::App& app) {
+  auto settings = std::make_shared<Settings>();
   auto arguments = std::make_shared<InspectArguments>();
   CLI::App* command =
       app.add_subcommand("inspect", "Show recipe, tensors, sizes and memory of a packed file");
   command->add_option("model", arguments->path, "Packed file")->required();
   command->add_flag("--tensors", arguments->lists_tensors, "List every tensor");
   command->add_flag("--check", arguments->checks, "Compare every checksum (reads the whole file)");
-  command->callback([arguments] { RunInspect(*arguments); });
+  AddSettings(*command, settings);
+  command->callback([settings, arguments] { RunInspect(*settings, *arguments); });
 }
 
 }  // namespace opst::tool

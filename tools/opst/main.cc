@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 
+#include "command_line.h"
 #include "commands.h"
 #include "opst/error.h"
 #include "opst/version.h"
@@ -34,6 +35,18 @@ void AddCommands(CLI::App& app) {
   opst::tool::AddBench(app);
 }
 
+// Help and version come as errors, too.
+int ReportParseError(const CLI::App& app, const CLI::ParseError& error) {
+  const bool may_be_misspelt =
+      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) ||
+      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
+  if (may_be_misspelt && app.remaining_size(true) > 0) {
+    std::fprintf(stderr, "opst: %s\n", opst::tool::UnknownArgumentText(app).c_str());
+    return kUsage;
+  }
+  return app.exit(error) == 0 ? 0 : kUsage;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -43,10 +56,10 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   try {
     AddCommands(app);
-    app.parse(argc, argv);
+    app.parse(opst::tool::ParserArguments(argc, argv));
     return 0;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    return ReportParseError(app, error);
   } catch (const opst::Error& error) {
     std::fprintf(stderr, "opst: %s\n", error.what());
     return error.kind() == opst::ErrorKind::kInvalidArgument ? kUsage : kFailure;

@@ -9,13 +9,9 @@ namespace opst::tool {
 void AddSettings(CLI::App& command, std::shared_ptr<Settings> settings) {
   for (const ConfigRow& row : ConfigTable()) {
     const std::string key(row.key);
-    const std::string flag = FlagName(row);
-    // --kebab-case and --snake_case both work.
-    const std::string snake = "--" + key;
-    const std::string names = flag == snake ? flag : flag + "," + snake;
     command
         .add_option_function<std::string>(
-            names,
+            FlagName(row),
             [settings, key](const std::string& value) {
               settings->values.emplace_back(key, value);
             },
