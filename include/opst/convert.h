@@ -16,8 +16,8 @@ namespace opst {
 struct ConvertOptions {
   bool overwrites = false;  // an existing output file
   bool is_strict = false;   // config.json fields that no rule names are errors, not warnings
-  // Called with tensor bytes written so far and the length of the file, which is a little more than
-  // all tensors; from the calling thread.
+  // Called with the tensor bytes written so far and the length of the file, from the calling
+  // thread. The last call, when the file stands under its name, has both equal.
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> on_progress = {};
 };
 

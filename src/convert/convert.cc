@@ -156,6 +156,8 @@ ConvertReport Convert(const Context& context, const std::string& source, const s
   WriteTensors(context, checkpoint, sources, options, writer);
   writer.Finish();
   report.output_bytes = writer.file_bytes();
+  // Header, texts and padding are in the total but in no tensor.
+  if (options.on_progress) options.on_progress(report.output_bytes, report.output_bytes);
   return report;
 }
 
