@@ -31,8 +31,9 @@ struct TilePrefetch {
 };
 constexpr size_t kPrefetchChunk = 16;
 
-// c[r · ldc + 16 p + j] += Σ_k a[r · kBlockK + k] · panel p (k, j), k ascending, one fused
-// multiply-add chain per element, for rows r, panels p and lanes j of the tile.
+// c[r · ldc + 16 p + j] += Σ_k a[r · kBlockK + k] · panel p (k, j), k ascending, one chain
+// of multiply-adds per element, for rows r, panels p and lanes j of the tile. Product and sum are
+// rounded once together, on SSE2 one after the other.
 struct TileRequest {
   const float* a;           // [rows, kBlockK]; for bf16 and odd k, a[r][k] must be finite
   const std::byte* panels;  // the first panel's slab for these inputs

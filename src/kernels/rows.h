@@ -18,7 +18,7 @@ void ConvertToFloat(DType dtype, const void* src, size_t n, float* dst) noexcept
 // dst[i] = src[i] rounded to nearest even; f16 overflows to infinity. No overlap.
 void ConvertFromFloat(const float* src, size_t n, DType dtype, void* dst) noexcept;
 
-// y[i] = fma(w, x[i], y[i]). No overlap.
+// y[i] = w · x[i] + y[i], rounded once; on SSE2 product and sum are rounded apart. No overlap.
 void ScaledAccumulate(float w, const float* x, size_t n, float* y) noexcept;
 
 // For one row of a gate_up tile: out[8 p + j] = act(tile[16 p + j]) · tile[16 p + 8 + j], for

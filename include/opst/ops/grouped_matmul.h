@@ -18,8 +18,10 @@ namespace opst {
 //   group_offsets  [E+1] ascending, first 0, last R; empty groups allowed
 //   weights        E matrices [N, K] in plain panels
 //   out            [R, N] f32, bf16 or f16; rows may be strided; must not overlap x
-// Accuracy: f32 accumulation, one chain of fused multiply-adds per element with k ascending (SSE2
-// has none and rounds twice), rounded once to out's dtype; |error| ≤ K·2⁻²⁴·Σ|x·W| + the rounding.
+// Accuracy: f32 accumulation, one chain of multiply-adds per element with k ascending, rounded once
+// to out's dtype; |error| ≤ K·2⁻²⁴·Σ|x·W| to first order + the rounding. That holds on every
+// instruction set: where product and sum are rounded apart (SSE2) a product passes one rounding of
+// its own and, as the first sum (0 + product) is exact, at most K - 1 of sums.
 // A row's bits depend on nothing but that row and W. Cost: 2·R·N·K flop, the weights of non-empty
 // groups read once per 128 rows of a group. Threads: tasks of (group, rows, columns) from a queue.
 // Errors (kInvalidArgument): shapes or dtypes that do not fit, offsets that are not ascending.

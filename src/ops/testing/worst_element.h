@@ -71,8 +71,9 @@ inline double RoundingError(DType dtype, double value) {
   }
 }
 
-// Error of a chain of n f32 multiply-adds whose products have the absolute sum `magnitude`: one
-// rounding each, and one more where multiply and add are not fused.
+// Error of a chain of n f32 multiply-adds whose products have the absolute sum `magnitude`. A
+// product passes at most n roundings: fused, those of the n steps; else its own and n - 1 of sums
+// when the chain starts at 0 (0 + product is exact), n sums when it starts at a value, hence n + 1.
 inline double ChainError(int64_t n, double magnitude) {
   return 1.001 * static_cast<double>(n + 1) * 0x1p-24 * magnitude;
 }
