@@ -14,7 +14,7 @@ ModelCost CostOf(const PackedModel& model) {
     double used = 1;
     if (tensor.storage == Storage::kRows) {
       used = 1 / static_cast<double>(tensor.layout.out);
-    } else if (tensor.num_matrices > 1) {
+    } else if (tensor.role == Role::kGateUp || tensor.role == Role::kDown) {
       used = static_cast<double>(config.routing.top_k) / static_cast<double>(tensor.num_matrices);
     }
     cost.decode_bytes += used * stored_bytes;
@@ -24,8 +24,11 @@ ModelCost CostOf(const PackedModel& model) {
                         static_cast<double>(tensor.num_matrices) * used;
     (tensor.role == Role::kHead ? cost.head_flop : cost.layer_flop) += flop;
   }
-  // q·k and p·v, two operations an element each.
-  cost.attention_flop = 4.0 * static_cast<double>(config.attention.query_width()) *
+  // q·k and p·v of every head, two operations an element each.
+  const AttentionRecipe& attention = config.attention;
+  cost.attention_flop = 2.0 *
+                        static_cast<double>(attention.num_heads * (attention.cached_key_dim() +
+                                                                   attention.cached_value_dim())) *
                         static_cast<double>(config.num_layers);
   return cost;
 }

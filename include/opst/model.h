@@ -34,7 +34,11 @@ class Sequence {
   int64_t length() const { return length_; }
   int64_t capacity() const;
   // Forgets the tokens, keeps the memory.
-  void Clear() { length_ = 0; }
+  void Clear() { length_ = expected_length_ = 0; }
+  // Says before the first token of a prompt how long it is. Models whose positions depend on the
+  // length of the text (dynamic and longrope scaling) then treat the prompt as one, however it is
+  // cut into calls; other models do not care.
+  void ExpectLength(int64_t num_tokens) { expected_length_ = num_tokens; }
 
  private:
   friend class Model;
@@ -42,6 +46,7 @@ class Sequence {
 
   std::unique_ptr<KvCache> cache_;
   int64_t length_ = 0;
+  int64_t expected_length_ = 0;
 };
 
 struct ForwardOptions {

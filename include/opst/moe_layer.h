@@ -23,6 +23,9 @@ struct RoutingRecipe {
   int64_t num_experts = 0;
   int64_t top_k = 0;
   ScoreFunction score_function = ScoreFunction::kSoftmax;
+  float sparsemixer_epsilon = 0.01f;  // of kSparsemixer only
+  bool has_bias = false;              // of the router's product
+  int64_t hidden_dim = 0;  // > 0: logits = W_r tanh(W_h x), W_h of so many rows; 0: W_r x
   bool has_selection_bias = false;
   int64_t num_groups = 1;
   int64_t num_kept_groups = 1;
@@ -36,13 +39,17 @@ struct FfnRecipe {
   int64_t hidden = 0;  // H
   int64_t ffn = 0;     // F of a routed expert
   Activation activation = Activation::kSilu;
+  ActivationLimits limits = {};
+  bool has_bias = false;         // of gate, up and down of the routed experts
   int64_t shared_ffn = 0;        // F of the shared expert, 0 = none
   bool has_shared_gate = false;  // sigmoid(x · g) scales the shared expert's output
 };
 
 struct RouterWeights {
-  PackedWeights projection;           // 1 x [E, H]
-  std::vector<float> selection_bias;  // [E] or empty
+  PackedWeights projection;                  // 1 x [E, H], or [E, hidden_dim]
+  std::vector<float> selection_bias = {};    // [E] or empty
+  std::vector<float> bias = {};              // [E] or empty
+  std::optional<PackedWeights> hidden = {};  // 1 x [hidden_dim, H], when the recipe has one
 };
 
 struct SharedExpert {
@@ -58,7 +65,7 @@ class MoeLayer {
            std::shared_ptr<ExpertStore> experts, std::optional<SharedExpert> shared = {},
            std::shared_ptr<ExpertExchange> exchange = nullptr);
 
-  // plan = route(x · W_rᵀ);  out = moe_ffn(x, plan) + sigmoid(x · g) · shared(x)
+  // plan = route(x · W_rᵀ + bias);  out = moe_ffn(x, plan) + sigmoid(x · g) · shared(x)
   //   x    [T, H] f32, bf16 or f16
   //   out  [T, H] of x's dtype; must not overlap x
   // Router logits, scores and combination are f32. Returns the plan that was used, made over all T
@@ -71,6 +78,8 @@ class MoeLayer {
   const FfnRecipe& ffn() const { return ffn_; }
 
  private:
+  void CheckRouter() const;
+  void ComputeLogits(const Context& context, ConstTensorView x, TensorView logits) const;
   RoutingPlan RouteTokens(const Context& context, ConstTensorView x) const;
   void AddShared(const Context& context, ConstTensorView x, TensorView out) const;
 

@@ -4,6 +4,7 @@
 #include "convert/matrix_packer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "base/memory.h"
@@ -18,6 +19,28 @@ namespace {
 constexpr size_t kSliceBytes = size_t{32} << 20;
 constexpr uint64_t kCopyBytes = uint64_t{32} << 20;
 
+// Copies rows [begin, end) of a part with strides to `out`, one below the other.
+template <typename Element>
+void GatherRows(const ShardedCheckpoint& checkpoint, const SourceRows& part, int64_t begin,
+                int64_t end, std::byte* out) {
+  const SourceStrides& strides = *part.strides;
+  const int64_t first = strides.first + begin * strides.row;
+  const int64_t last =
+      strides.first + (end - 1) * strides.row + (part.columns - 1) * strides.column;
+  const SourceBytes lent =
+      checkpoint.Read(*part.tensor, static_cast<uint64_t>(first) * sizeof(Element),
+                      static_cast<uint64_t>(last + 1 - first) * sizeof(Element));
+  const std::byte* source = lent.bytes().data();
+  // Columns outside: their elements stand far apart, rows' close together.
+  for (int64_t column = 0; column < part.columns; ++column) {
+    for (int64_t row = 0; row < end - begin; ++row) {
+      const int64_t from = row * strides.row + column * strides.column;
+      std::memcpy(out + static_cast<size_t>(row * part.columns + column) * sizeof(Element),
+                  source + static_cast<size_t>(from) * sizeof(Element), sizeof(Element));
+    }
+  }
+}
+
 // Rows [begin, end) of a stack of source parts, lent from the checkpoint. The slice is one tensor:
 // parts are read one by one and copied below each other when it spans several.
 class RowSlice {
@@ -31,20 +54,24 @@ class RowSlice {
     for (const SourceRows& part : parts) {
       const int64_t from = std::max(begin, part_begin);
       const int64_t to = std::min(end, part_begin + part.num_rows);
-      if (from < to) {
+      if (from < to && part.strides) {
+        gathered_.emplace_back(static_cast<size_t>(to - from) * row_bytes);
+        const auto gather = ByteSize(dtype) == 2 ? GatherRows<uint16_t> : GatherRows<uint32_t>;
+        gather(checkpoint, part, from - part_begin, to - part_begin, gathered_.back().data());
+        pieces_.emplace_back(gathered_.back().data(), static_cast<size_t>(to - from) * row_bytes);
+      } else if (from < to) {
         const auto first = static_cast<uint64_t>(part.first_row + from - part_begin);
         lent_.push_back(checkpoint.Read(*part.tensor, first * row_bytes,
                                         static_cast<uint64_t>(to - from) * row_bytes));
+        pieces_.push_back(lent_.back().bytes());
       }
       part_begin += part.num_rows;
     }
-    const std::byte* data = lent_.empty() ? nullptr : lent_.front().bytes().data();
-    if (lent_.size() > 1) {
+    const std::byte* data = pieces_.empty() ? nullptr : pieces_.front().data();
+    if (pieces_.size() > 1) {
       joined_ = AlignedBuffer(static_cast<size_t>(end - begin) * row_bytes);
       std::byte* next = joined_.data();
-      for (const SourceBytes& piece : lent_) {
-        next = std::copy(piece.bytes().begin(), piece.bytes().end(), next);
-      }
+      for (const auto& piece : pieces_) next = std::copy(piece.begin(), piece.end(), next);
       data = joined_.data();
     }
     view_ = ConstTensorView(data, dtype, {end - begin, columns});
@@ -53,7 +80,9 @@ class RowSlice {
   ConstTensorView view() const { return view_; }
 
  private:
+  std::vector<std::span<const std::byte>> pieces_;
   std::vector<SourceBytes> lent_;
+  std::vector<AlignedBuffer> gathered_;
   AlignedBuffer joined_;
   ConstTensorView view_;
 };
@@ -106,6 +135,11 @@ void PackSource(const Context& context, const ShardedCheckpoint& checkpoint,
 void CopySource(const ShardedCheckpoint& checkpoint, const SourceMatrix& source,
                 const ByteSink& sink) {
   for (const SourceRows& part : source.parts) {
+    if (part.strides) {
+      const RowSlice rows(checkpoint, std::span(&part, 1), 0, part.num_rows);
+      sink({static_cast<const std::byte*>(rows.view().data()), rows.view().num_bytes()});
+      continue;
+    }
     for (uint64_t at = 0; at < part.tensor->tensor->num_bytes; at += kCopyBytes) {
       const uint64_t count = std::min(kCopyBytes, part.tensor->tensor->num_bytes - at);
       sink(checkpoint.Read(*part.tensor, at, count).bytes());

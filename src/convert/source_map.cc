@@ -82,89 +82,17 @@ SourceRows SourceMap::Take(std::string_view pattern, int64_t layer, int64_t rows
   return {&TakeTensor(pattern, layer, 0, {rows, columns}), 0, rows, columns};
 }
 
-std::vector<SourceMatrix> SourceMap::Experts(const PackedTensor& packed) {
-  const TensorNames& names = family_.names;
-  const int64_t experts = config_.routing.num_experts;
-  const int64_t hidden = config_.hidden();
-  const int64_t ffn = config_.ffn.ffn;
-  const bool is_gate_up = packed.role == Role::kGateUp;
-  const std::string_view fused = is_gate_up ? names.fused_gate_up : names.fused_down;
-  std::vector<SourceMatrix> matrices;
-  if (FindAny(fused, packed.layer, 0) != nullptr) {
-    const int64_t rows = is_gate_up ? 2 * ffn : hidden;
-    const int64_t columns = is_gate_up ? hidden : ffn;
-    const SourceTensor& tensor = TakeTensor(fused, packed.layer, 0, {experts, rows, columns});
-    for (int64_t expert = 0; expert < experts; ++expert) {
-      const int64_t row = expert * rows;
-      if (is_gate_up) {
-        matrices.push_back({{{&tensor, row, ffn, columns}, {&tensor, row + ffn, ffn, columns}}});
-      } else {
-        matrices.push_back({{{&tensor, row, rows, columns}}});
-      }
-    }
-    return matrices;
-  }
-  for (int64_t expert = 0; expert < experts; ++expert) {
-    if (is_gate_up) {
-      const auto& gate = TakeTensor(names.expert_gate, packed.layer, expert, {ffn, hidden});
-      const auto& up = TakeTensor(names.expert_up, packed.layer, expert, {ffn, hidden});
-      matrices.push_back({{{&gate, 0, ffn, hidden}, {&up, 0, ffn, hidden}}});
-    } else {
-      const auto& down = TakeTensor(names.expert_down, packed.layer, expert, {hidden, ffn});
-      matrices.push_back({{{&down, 0, hidden, ffn}}});
-    }
-  }
-  return matrices;
+SourceRows SourceMap::TakeVector(std::string_view pattern, int64_t layer, int64_t length) {
+  // A vector may be written as one row: [1, n].
+  const SourceTensor* found = FindAny(pattern, layer, 0);
+  const std::vector<int64_t> row{1, length};
+  const bool is_row = found != nullptr && found->tensor->shape == row;
+  return {&TakeTensor(pattern, layer, 0, is_row ? row : std::vector<int64_t>{length}), 0, 1,
+          length};
 }
 
 MappedTensor SourceMap::Map(const PackedTensor& packed) {
-  const TensorNames& names = family_.names;
-  const AttentionRecipe& attention = config_.attention;
-  const int64_t layer = packed.layer;
-  const int64_t hidden = config_.hidden();
-  const auto vector = [&](std::string_view pattern) -> std::vector<SourceMatrix> {
-    const int64_t length = packed.layout.in;
-    return {{{{&TakeTensor(pattern, layer, 0, {length}), 0, 1, length}}}};
-  };
-  const auto matrix = [&](std::string_view pattern) -> std::vector<SourceMatrix> {
-    return {{{Take(pattern, layer, packed.layout.out, packed.layout.in)}}};
-  };
-  const auto sources = [&]() -> std::vector<SourceMatrix> {
-    switch (packed.role) {
-      case Role::kEmbedding:
-        return matrix(names.embedding);
-      case Role::kHead:
-        return matrix(config_.ties_embeddings ? names.embedding : names.head);
-      case Role::kFinalNorm:
-        return vector(names.final_norm);
-      case Role::kAttentionNorm:
-        return vector(names.attention_norm);
-      case Role::kQueryNorm:
-        return vector(names.query_norm);
-      case Role::kKeyNorm:
-        return vector(names.key_norm);
-      case Role::kFfnNorm:
-        return vector(names.ffn_norm);
-      case Role::kQkv:
-        return {{{Take(names.query, layer, attention.query_width(), hidden),
-                  Take(names.key, layer, attention.kv_width(), hidden),
-                  Take(names.value, layer, attention.kv_width(), hidden)}}};
-      case Role::kAttentionOut:
-        return matrix(names.output);
-      case Role::kRouter:
-        return matrix(names.router);
-      case Role::kGateUp:
-      case Role::kDown:
-        return Experts(packed);
-      case Role::kDenseGateUp:
-        return {{{Take(names.dense_gate, layer, config_.dense_ffn, hidden),
-                  Take(names.dense_up, layer, config_.dense_ffn, hidden)}}};
-      case Role::kDenseDown:
-        return matrix(names.dense_down);
-    }
-    return {};
-  };
-  MappedTensor mapped{packed, WeightFormat::kF32, sources()};
+  MappedTensor mapped{packed, WeightFormat::kF32, SourcesOf(packed)};
   const SourceTensor& first = *mapped.matrices.front().parts.front().tensor;
   mapped.format = FormatOfSource(first, checkpoint_.folder());
   for (const SourceMatrix& source : mapped.matrices) {
@@ -202,7 +130,14 @@ void SourceMap::CheckAllUsed() {
   for (const SourceTensor& source : checkpoint_.tensors()) {
     if (used_.count(source.name()) > 0) continue;
     const auto matches = [&](std::string_view pattern) {
-      return MatchesPattern(source.name(), pattern);
+      if (pattern.find("{next}") == std::string_view::npos) {
+        return MatchesPattern(source.name(), pattern);
+      }
+      for (int64_t next = 0; next < config_.num_prediction_layers; ++next) {
+        const std::string name = TensorName(pattern, config_.num_layers + next);
+        if (MatchesPattern(source.name(), name)) return true;
+      }
+      return false;
     };
     const auto& known = family_.names.unused;
     if (std::any_of(known.begin(), known.end(), matches)) {

@@ -6,6 +6,7 @@
 #define OPST_CONVERT_SOURCE_MAP_H_
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,12 +17,21 @@
 
 namespace opst {
 
-// Rows [first_row, first_row + num_rows) of a source tensor seen as [rows, columns].
+// Where element (r, c) of a part stands in its tensor: first + r·row + c·column.
+struct SourceStrides {
+  int64_t first = 0;
+  int64_t row = 0;
+  int64_t column = 0;
+};
+
+// Rows [first_row, first_row + num_rows) of a source tensor seen as [rows, columns]; or, with
+// strides, a matrix that stands in it transposed or interleaved with others.
 struct SourceRows {
   const SourceTensor* tensor = nullptr;
   int64_t first_row = 0;
   int64_t num_rows = 0;
   int64_t columns = 0;
+  std::optional<SourceStrides> strides = {};
 };
 
 // One packed matrix: plain = `parts` one below the other; gate_up = parts[0] gate, parts[1] up.
@@ -46,8 +56,17 @@ class SourceMap {
 
  private:
   MappedTensor Map(const PackedTensor& packed);
+  // In source_roles.cc: what fills a tensor of each role.
+  std::vector<SourceMatrix> SourcesOf(const PackedTensor& packed);
+  SourceMatrix GatedPair(const PackedTensor& packed, std::string_view gate, std::string_view up);
+  SourceMatrix QkvParts(int64_t layer, bool is_bias);
   std::vector<SourceMatrix> Experts(const PackedTensor& packed);
+  std::vector<SourceMatrix> FusedExperts(const PackedTensor& packed, std::string_view name);
+  SourceMatrix FusedBias(const PackedTensor& packed);
+  std::vector<SourceMatrix> LatentHeads(const PackedTensor& packed);
+
   SourceRows Take(std::string_view pattern, int64_t layer, int64_t rows, int64_t columns);
+  SourceRows TakeVector(std::string_view pattern, int64_t layer, int64_t length);
   const SourceTensor* FindAny(std::string_view pattern, int64_t layer, int64_t expert);
   const SourceTensor& TakeTensor(std::string_view pattern, int64_t layer, int64_t expert,
                                  const std::vector<int64_t>& shape);

@@ -40,6 +40,39 @@ void RmsNormRow(const float* x, const float* weight, size_t n, float eps, float*
   });
 }
 
+void LayerNormRow(const float* x, const float* weight, const float* bias, size_t n, float eps,
+                  float* out) {
+  const Tag d;
+  auto sum = hn::Zero(d);
+  ForVectors(
+      n, [&](size_t i, size_t count) HWY_ATTR { sum = hn::Add(sum, hn::LoadN(d, x + i, count)); });
+  const auto mean = hn::Set(d, hn::ReduceSum(d, sum) / static_cast<float>(n));
+  auto squares = hn::Zero(d);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    // The unused lanes of a short vector hold the mean, so that they add nothing.
+    const auto value = hn::Sub(hn::LoadNOr(mean, d, x + i, count), mean);
+    squares = hn::MulAdd(value, value, squares);
+  });
+  const float variance = hn::ReduceSum(d, squares) / static_cast<float>(n);
+  const auto scale = hn::Set(d, 1.0f / std::sqrt(variance + eps));
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const auto value = hn::Mul(hn::Sub(hn::LoadN(d, x + i, count), mean), scale);
+    const auto scaled = hn::Mul(value, hn::LoadN(d, weight + i, count));
+    hn::StoreN(hn::Add(scaled, hn::LoadN(d, bias + i, count)), d, out + i, count);
+  });
+}
+
+// Scalar: interleaved pairs are a few dozen per head.
+void RotateNeighbours(float* HWY_RESTRICT x, size_t half, const float* HWY_RESTRICT cosines,
+                      const float* HWY_RESTRICT sines) {
+  for (size_t i = 0; i < half; ++i) {
+    const float first = x[2 * i];
+    const float second = x[2 * i + 1];
+    x[2 * i] = first * cosines[i] - second * sines[i];
+    x[2 * i + 1] = second * cosines[i] + first * sines[i];
+  }
+}
+
 void Rotate(float* HWY_RESTRICT x, size_t half, const float* HWY_RESTRICT cosines,
             const float* HWY_RESTRICT sines) {
   const Tag d;
@@ -75,6 +108,8 @@ HWY_AFTER_NAMESPACE();
 namespace opst {
 namespace {
 HWY_EXPORT(RmsNormRow);
+HWY_EXPORT(LayerNormRow);
+HWY_EXPORT(RotateNeighbours);
 HWY_EXPORT(Rotate);
 HWY_EXPORT(AddRow);
 HWY_EXPORT(ClampRow);
@@ -85,6 +120,13 @@ void RmsNorm(const float* x, const float* weight, size_t n, float eps, float* ou
 }
 void RotateHalves(float* x, size_t half, const float* cosines, const float* sines) noexcept {
   HWY_DYNAMIC_DISPATCH(Rotate)(x, half, cosines, sines);
+}
+void LayerNorm(const float* x, const float* weight, const float* bias, size_t n, float eps,
+               float* out) noexcept {
+  HWY_DYNAMIC_DISPATCH(LayerNormRow)(x, weight, bias, n, eps, out);
+}
+void RotatePairs(float* x, size_t half, const float* cosines, const float* sines) noexcept {
+  HWY_DYNAMIC_DISPATCH(RotateNeighbours)(x, half, cosines, sines);
 }
 void AddTo(const float* x, size_t n, float* y) noexcept { HWY_DYNAMIC_DISPATCH(AddRow)(x, n, y); }
 void Clamp(float* x, size_t n, float limit) noexcept {

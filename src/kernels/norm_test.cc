@@ -1,8 +1,9 @@
-// Tests of the decoder's row kernels: RMS norm, rotation, addition, clamping.
+// Tests of the decoder's row kernels: norms, rotations, addition, clamping.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/norm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -56,6 +57,57 @@ TEST_P(NormTest, RmsNormWorksInPlaceAndOnZeros) {
   std::vector<float> zeros(37, 0.0f);
   RmsNorm(zeros.data(), weight.data(), 37, 1e-5f, zeros.data());
   for (const float value : zeros) EXPECT_EQ(value, 0.0f);
+}
+
+TEST_P(NormTest, LayerNormEqualsFp64ForAllLengths) {
+  for (size_t n = 1; n <= 130; ++n) {
+    const std::vector<float> x = RandomRow(n, static_cast<uint32_t>(n));
+    const std::vector<float> weight = RandomRow(n, static_cast<uint32_t>(n + 1000));
+    const std::vector<float> bias = RandomRow(n, static_cast<uint32_t>(n + 2000));
+    const auto count = static_cast<double>(n);
+    double mean = 0;
+    double largest = 0;
+    for (const float value : x) {
+      mean += value / count;
+      largest = std::max(largest, std::abs(static_cast<double>(value)));
+    }
+    double variance = 0;
+    for (const float value : x) variance += (value - mean) * (value - mean) / count;
+    const double scale = 1 / std::sqrt(variance + 1e-3);
+    std::vector<float> out(n + 1, -3.0f);
+    LayerNorm(x.data(), weight.data(), bias.data(), n, 1e-3f, out.data());
+    for (size_t i = 0; i < n; ++i) {
+      const double value = (x[i] - mean) * scale;
+      const double wanted = value * weight[i] + bias[i];
+      // The mean is off by n units of the largest value, which the scale then magnifies; the
+      // deviation by n / 2 units, and by what the mean's error adds.
+      const double mean_error = (count + 2) * kUnit * largest * scale;
+      const double tolerance =
+          std::abs(weight[i]) * (2 * mean_error + (count / 2 + 6) * kUnit * std::abs(value)) +
+          2 * kUnit * (std::abs(wanted) + std::abs(bias[i]));
+      ASSERT_NEAR(out[i], wanted, tolerance) << n << " at " << i;
+    }
+    EXPECT_EQ(out[n], -3.0f);
+  }
+}
+
+TEST_P(NormTest, NeighboursTurnAsHalvesDo) {
+  for (size_t half = 1; half <= 20; ++half) {
+    const std::vector<float> cosines = RandomRow(half, 3);
+    const std::vector<float> sines = RandomRow(half, 4);
+    std::vector<float> halves = RandomRow(2 * half, static_cast<uint32_t>(half));
+    std::vector<float> pairs(2 * half);
+    for (size_t i = 0; i < half; ++i) {
+      pairs[2 * i] = halves[i];
+      pairs[2 * i + 1] = halves[i + half];
+    }
+    RotateHalves(halves.data(), half, cosines.data(), sines.data());
+    RotatePairs(pairs.data(), half, cosines.data(), sines.data());
+    for (size_t i = 0; i < half; ++i) {
+      EXPECT_EQ(pairs[2 * i], halves[i]);
+      EXPECT_EQ(pairs[2 * i + 1], halves[i + half]);
+    }
+  }
 }
 
 TEST_P(NormTest, RotationTurnsPairsByTheirAngles) {

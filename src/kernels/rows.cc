@@ -139,6 +139,32 @@ struct Relu {
   }
 };
 
+// Of gate and up together. Comparisons instead of Min and Max keep a NaN.
+struct ClampedSwiglu {
+  float alpha;
+  float limit;
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V gate, V up) const {
+    const auto most = hn::Set(d, limit);
+    const auto least = hn::Set(d, -limit);
+    const auto g = hn::IfThenElse(hn::Gt(gate, most), most, gate);
+    auto u = hn::IfThenElse(hn::Gt(up, most), most, up);
+    u = hn::IfThenElse(hn::Lt(u, least), least, u);
+    const auto one = hn::Set(d, 1.0f);
+    const auto power = ExpOfAny(d, hn::Mul(hn::Set(d, -alpha), g));
+    return hn::Mul(hn::Div(g, hn::Add(one, power)), hn::Add(u, one));
+  }
+};
+
+template <class Function>
+struct Product {
+  Function act;
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V gate, V up) const {
+    return hn::Mul(act(d, gate), up);
+  }
+};
+
 template <class Function>
 HWY_INLINE void Gate(Function act, const float* HWY_RESTRICT tile, size_t num_panels,
                      float* HWY_RESTRICT out) {
@@ -148,19 +174,22 @@ HWY_INLINE void Gate(Function act, const float* HWY_RESTRICT tile, size_t num_pa
     for (size_t j = 0; j < 8; j += lanes) {
       const auto gate = hn::LoadU(d, tile + 16 * p + j);
       const auto up = hn::LoadU(d, tile + 16 * p + 8 + j);
-      hn::StoreU(hn::Mul(act(d, gate), up), d, out + 8 * p + j);
+      hn::StoreU(act(d, gate, up), d, out + 8 * p + j);
     }
   }
 }
 
-void GateRow(Activation activation, const float* tile, size_t num_panels, float* out) {
+void GateRow(Activation activation, const ActivationLimits& limits, const float* tile,
+             size_t num_panels, float* out) {
   switch (activation) {
     case Activation::kSilu:
-      return Gate(Silu(), tile, num_panels, out);
+      return Gate(Product<Silu>(), tile, num_panels, out);
     case Activation::kGeluTanh:
-      return Gate(GeluTanh(), tile, num_panels, out);
+      return Gate(Product<GeluTanh>(), tile, num_panels, out);
     case Activation::kRelu:
-      return Gate(Relu(), tile, num_panels, out);
+      return Gate(Product<Relu>(), tile, num_panels, out);
+    case Activation::kClampedSwiglu:
+      return Gate(ClampedSwiglu{limits.alpha, limits.limit}, tile, num_panels, out);
   }
 }
 
@@ -187,9 +216,9 @@ void ConvertFromFloat(const float* src, size_t n, DType dtype, void* dst) noexce
 void ScaledAccumulate(float w, const float* x, size_t n, float* y) noexcept {
   HWY_DYNAMIC_DISPATCH(Axpy)(w, x, n, y);
 }
-void GatedActivation(Activation activation, const float* tile, size_t num_panels,
-                     float* out) noexcept {
-  HWY_DYNAMIC_DISPATCH(GateRow)(activation, tile, num_panels, out);
+void GatedActivation(Activation activation, const ActivationLimits& limits, const float* tile,
+                     size_t num_panels, float* out) noexcept {
+  HWY_DYNAMIC_DISPATCH(GateRow)(activation, limits, tile, num_panels, out);
 }
 
 }  // namespace opst

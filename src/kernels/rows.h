@@ -22,9 +22,10 @@ void ConvertFromFloat(const float* src, size_t n, DType dtype, void* dst) noexce
 void ScaledAccumulate(float w, const float* x, size_t n, float* y) noexcept;
 
 // For one row of a gate_up tile: out[8 p + j] = act(tile[16 p + j]) · tile[16 p + 8 + j], for
-// num_panels panels. `out` has 8 · num_panels elements. No overlap.
-void GatedActivation(Activation activation, const float* tile, size_t num_panels,
-                     float* out) noexcept;
+// num_panels panels; kClampedSwiglu as its formula says. `out` has 8 · num_panels elements. No
+// overlap.
+void GatedActivation(Activation activation, const ActivationLimits& limits, const float* tile,
+                     size_t num_panels, float* out) noexcept;
 
 }  // namespace opst
 

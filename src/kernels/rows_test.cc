@@ -37,7 +37,7 @@ class RowsTest : public EachIsaTest {
       tile.insert(tile.end(), 8, 1.0f);
     }
     std::vector<float> out(gates.size());
-    GatedActivation(activation, tile.data(), gates.size() / 8, out.data());
+    GatedActivation(activation, {}, tile.data(), gates.size() / 8, out.data());
     out.resize(count);
     return out;
   }
@@ -77,13 +77,34 @@ TEST_P(RowsTest, GatedActivationPairsGatesWithUpsAndWritesNothingElse) {
     std::vector<float> tile(16 * num_panels);
     for (size_t i = 0; i < tile.size(); ++i) tile[i] = static_cast<float>(i + 1);
     std::vector<float> out(8 * num_panels + 8, -7.0f);
-    GatedActivation(Activation::kRelu, tile.data(), num_panels, out.data());
+    GatedActivation(Activation::kRelu, {}, tile.data(), num_panels, out.data());
     for (size_t i = 0; i < 8 * num_panels; ++i) {
       const size_t gate = 16 * (i / 8) + i % 8;
       EXPECT_EQ(out[i], tile[gate] * tile[gate + 8]);
     }
     for (size_t i = 8 * num_panels; i < out.size(); ++i) EXPECT_EQ(out[i], -7.0f);
   }
+}
+
+// User report row 28: gate 1 and up 2 give 1.462117 as SwiGLU and 2.537387 as gpt-oss has it.
+TEST_P(RowsTest, ClampedSwigluIsAnActivationOfItsOwn) {
+  std::vector<float> tile(16, 0.0f);
+  const auto of = [&](Activation activation, float gate, float up) {
+    tile[0] = gate;
+    tile[8] = up;
+    std::vector<float> out(8);
+    GatedActivation(activation, {}, tile.data(), 1, out.data());
+    return out[0];
+  };
+  EXPECT_NEAR(of(Activation::kSilu, 1, 2), 1.462117f, 1e-6f);
+  EXPECT_NEAR(of(Activation::kClampedSwiglu, 1, 2), 2.537387f, 1e-6f);
+  // The gate is clamped from above only, up on both sides.
+  EXPECT_EQ(of(Activation::kClampedSwiglu, 9, 2), of(Activation::kClampedSwiglu, 7, 2));
+  EXPECT_NE(of(Activation::kClampedSwiglu, -9, 2), of(Activation::kClampedSwiglu, -7, 2));
+  EXPECT_EQ(of(Activation::kClampedSwiglu, 1, 9), of(Activation::kClampedSwiglu, 1, 7));
+  EXPECT_EQ(of(Activation::kClampedSwiglu, 1, -9), of(Activation::kClampedSwiglu, 1, -7));
+  EXPECT_TRUE(std::isnan(of(Activation::kClampedSwiglu, kNan, 2)));
+  EXPECT_TRUE(std::isnan(of(Activation::kClampedSwiglu, 1, kNan)));
 }
 
 TEST_P(RowsTest, SiluIsWithinFourUlp) {

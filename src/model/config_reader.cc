@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -48,20 +49,20 @@ std::string Short(const Json& value) {
 }  // namespace
 
 ConfigReader::ConfigReader(std::string_view json, std::string file)
-    : ConfigReader(Parse(json, file), file, "") {}
+    : ConfigReader(std::make_shared<const Json>(Parse(json, file)), file, "") {}
 
-ConfigReader::ConfigReader(Json value, std::string file, std::string path)
+ConfigReader::ConfigReader(std::shared_ptr<const Json> value, std::string file, std::string path)
     : root_(std::move(value)), file_(std::move(file)), path_(std::move(path)) {
-  OPST_CHECK_IO(root_.is_object(), file_,
+  OPST_CHECK_IO(root_->is_object(), file_,
                 path_.empty() ? "the file must hold a JSON object"
                               : Concat(path_.substr(0, path_.size() - 1), " must be an object"),
-                Short(root_));
+                Short(*root_));
 }
 
 const Json* ConfigReader::Find(std::string_view key) {
   asked_.emplace_back(key);
-  const auto found = root_.find(key);
-  return found == root_.end() || found->is_null() ? nullptr : &*found;
+  const auto found = root_->find(key);
+  return found == root_->end() || found->is_null() ? nullptr : &*found;
 }
 
 const Json& ConfigReader::Get(std::string_view key) {
@@ -71,8 +72,8 @@ const Json& ConfigReader::Get(std::string_view key) {
 }
 
 void ConfigReader::Refuse(std::string_view key, std::string_view rule) const {
-  const auto found = root_.find(key);
-  ThrowIo(file_, Concat(path_, key, " ", rule), found == root_.end() ? "none" : Short(*found));
+  const auto found = root_->find(key);
+  ThrowIo(file_, Concat(path_, key, " ", rule), found == root_->end() ? "none" : Short(*found));
 }
 
 int64_t ConfigReader::CheckedInteger(const Json& value, std::string_view key, int64_t min,
@@ -138,6 +139,49 @@ std::vector<int64_t> ConfigReader::Integers(std::string_view key, int64_t min, i
   return list;
 }
 
+std::vector<std::vector<int64_t>> ConfigReader::IntegerTable(std::string_view key, int64_t min,
+                                                             int64_t max) {
+  const Json* value = Find(key);
+  if (value == nullptr) return {};
+  if (!value->is_array()) Refuse(key, "must be a list of lists");
+  std::vector<std::vector<int64_t>> table;
+  for (const Json& row : *value) {
+    if (!row.is_array()) Refuse(key, "must be a list of lists");
+    table.emplace_back();
+    for (const Json& element : row) {
+      table.back().push_back(CheckedInteger(element, key, min, max));
+    }
+  }
+  return table;
+}
+
+std::vector<double> ConfigReader::NumberOrList(std::string_view key, double min, double max) {
+  const Json* value = Find(key);
+  if (value == nullptr || value->is_array()) return Numbers(key, min, max);
+  return {CheckedNumber(*value, key, min, max)};
+}
+
+std::vector<double> ConfigReader::Numbers(std::string_view key, double min, double max) {
+  const Json* value = Find(key);
+  if (value == nullptr) return {};
+  if (!value->is_array()) Refuse(key, "must be a list of numbers");
+  std::vector<double> list;
+  for (const Json& element : *value) list.push_back(CheckedNumber(element, key, min, max));
+  return list;
+}
+
+std::vector<std::string> ConfigReader::Strings(std::string_view key) {
+  const Json* value = Find(key);
+  if (value == nullptr) return {};
+  if (!value->is_array()) Refuse(key, "must be a list of strings");
+  std::vector<std::string> list;
+  for (const Json& element : *value) {
+    if (!element.is_string()) Refuse(key, "must be a list of strings");
+    list.push_back(element.get<std::string>());
+  }
+  return list;
+}
+
 std::vector<int64_t> ConfigReader::IntegerOrList(std::string_view key, int64_t min, int64_t max) {
   const Json* value = Find(key);
   if (value == nullptr || value->is_array()) return Integers(key, min, max);
@@ -147,7 +191,7 @@ std::vector<int64_t> ConfigReader::IntegerOrList(std::string_view key, int64_t m
 std::optional<ConfigReader> ConfigReader::Object(std::string_view key) {
   const Json* value = Find(key);
   if (value == nullptr) return std::nullopt;
-  return ConfigReader(*value, file_, Concat(path_, key, "."));
+  return ConfigReader(std::make_shared<const Json>(*value), file_, Concat(path_, key, "."));
 }
 
 void ConfigReader::Require(std::string_view key, std::initializer_list<std::string_view> allowed) {
@@ -165,9 +209,14 @@ void ConfigReader::Ignore(std::initializer_list<std::string_view> keys) {
   asked_.insert(asked_.end(), keys.begin(), keys.end());
 }
 
+void ConfigReader::Adopt(const ConfigReader& object) {
+  const std::vector<std::string> keys = object.UnaskedKeys();
+  adopted_.insert(adopted_.end(), keys.begin(), keys.end());
+}
+
 std::vector<std::string> ConfigReader::UnaskedKeys() const {
-  std::vector<std::string> unasked;
-  for (const auto& [key, value] : root_.items()) {
+  std::vector<std::string> unasked = adopted_;
+  for (const auto& [key, value] : root_->items()) {
     if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) {
       unasked.push_back(path_ + key);
     }

@@ -6,7 +6,9 @@
 #define OPST_MODEL_CONFIG_READER_H_
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <initializer_list>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +33,13 @@ class ConfigReader {
   std::string String(std::string_view key, std::string fallback);
   // A list of integers; empty when missing.
   std::vector<int64_t> Integers(std::string_view key, int64_t min, int64_t max);
+  // A list of finite numbers, and one of strings; empty when missing.
+  std::vector<double> Numbers(std::string_view key, double min, double max);
+  std::vector<std::string> Strings(std::string_view key);
+  // A list of lists of integers; empty when missing.
+  std::vector<std::vector<int64_t>> IntegerTable(std::string_view key, int64_t min, int64_t max);
+  // One number or a list of them; empty when missing.
+  std::vector<double> NumberOrList(std::string_view key, double min, double max);
   // One integer or a list of them; empty when missing.
   std::vector<int64_t> IntegerOrList(std::string_view key, int64_t min, int64_t max);
   // The object under `key`; none when missing.
@@ -44,12 +53,15 @@ class ConfigReader {
 
   // Fields that no call above named, in the file's order.
   std::vector<std::string> UnaskedKeys() const;
+  // Takes over the unasked keys of an object that Object returned.
+  void Adopt(const ConfigReader& object);
 
   [[noreturn]] void Refuse(std::string_view key, std::string_view rule) const;
   const std::string& file() const { return file_; }
 
  private:
-  ConfigReader(nlohmann::ordered_json value, std::string file, std::string path);
+  ConfigReader(std::shared_ptr<const nlohmann::ordered_json> value, std::string file,
+               std::string path);
   const nlohmann::ordered_json* Find(std::string_view key);
   const nlohmann::ordered_json& Get(std::string_view key);
   int64_t CheckedInteger(const nlohmann::ordered_json& value, std::string_view key, int64_t min,
@@ -57,10 +69,13 @@ class ConfigReader {
   double CheckedNumber(const nlohmann::ordered_json& value, std::string_view key, double min,
                        double max) const;
 
-  nlohmann::ordered_json root_;
+  // Behind a pointer: every family includes this header, and the JSON library takes seconds to
+  // compile.
+  std::shared_ptr<const nlohmann::ordered_json> root_;
   std::string file_;
   std::string path_;  // "" or "rope_parameters."
   std::vector<std::string> asked_;
+  std::vector<std::string> adopted_;
 };
 
 }  // namespace opst

@@ -8,86 +8,35 @@
 #include "model/decoder.h"
 
 #include "base/scratch_pool.h"
-#include "base/thread_pool.h"
 #include "kernels/norm.h"
-#include "nn/attention.h"
+#include "kernels/rows.h"
 #include "opst/ops/grouped_matmul.h"
 
 namespace opst {
 namespace {
 
-// The activations of one chunk, all f32.
+// The activations of one chunk, all [T,H] f32.
 struct DecoderBuffers {
-  TensorView x;       // [T,H] residual stream
-  TensorView normed;  // [T,H]
-  TensorView delta;   // [T,H] what a block adds
-  TensorView qkv;     // [T,(heads + 2·kv heads)·d]
-  TensorView heads;   // [T,heads·d]
+  TensorView x;  // residual stream
+  TensorView normed;
+  TensorView delta;  // what a block adds
 };
 
-DecoderBuffers TakeBuffers(ScratchArena& arena, const ModelConfig& config, int64_t num_tokens) {
-  const auto take = [&](int64_t width) {
-    return TensorView(arena.Take<float>(static_cast<size_t>(num_tokens * width)),
-                      Shape{num_tokens, width});
+DecoderBuffers TakeBuffers(ScratchArena& arena, int64_t num_tokens, int64_t hidden) {
+  const auto take = [&] {
+    return TensorView(arena.Take<float>(static_cast<size_t>(num_tokens * hidden)),
+                      Shape{num_tokens, hidden});
   };
-  const AttentionRecipe& attention = config.attention;
-  return {take(config.hidden()), take(config.hidden()), take(config.hidden()),
-          take(attention.query_width() + 2 * attention.kv_width()), take(attention.query_width())};
+  return {take(), take(), take()};
 }
 
-float* Row(const TensorView& x, int64_t row) {
-  return reinterpret_cast<float*>(x.mutable_row(row));
-}
-
-void ForTokens(const Context& context, int64_t num_tokens, FunctionRef<void(int64_t token)> body) {
-  context.pool().ParallelFor(static_cast<size_t>(num_tokens),
-                             [&](size_t token, int) { body(static_cast<int64_t>(token)); });
-}
-
-void NormRows(const Context& context, TensorView x, const std::vector<float>& weight, float eps,
-              TensorView out) {
-  ForTokens(context, x.dim(0), [&](int64_t token) {
-    RmsNorm(Row(x, token), weight.data(), weight.size(), eps, Row(out, token));
+std::vector<Rope::Angles> AnglesOf(const Context& context, const Rope& rope,
+                                   const Positions& positions, size_t num_tokens) {
+  std::vector<Rope::Angles> angles(num_tokens);
+  ForTokens(context, static_cast<int64_t>(num_tokens), [&](int64_t token) {
+    angles[static_cast<size_t>(token)] = rope.At(positions.first + token, positions.text_length);
   });
-}
-
-// Norm, clip and rotation of one token's queries or keys.
-void PrepareHeads(const ModelConfig& config, const std::vector<float>& norm, int64_t num_heads,
-                  const Rope::Angles& angles, float* heads) {
-  const auto head_dim = static_cast<size_t>(config.attention.head_dim);
-  // One norm weight per head, or one over all of them.
-  for (size_t begin = 0; !norm.empty() && begin < static_cast<size_t>(num_heads) * head_dim;
-       begin += norm.size()) {
-    RmsNorm(heads + begin, norm.data(), norm.size(), config.norm_eps, heads + begin);
-  }
-  const float clip = config.attention.qkv_clip;
-  if (clip > 0) Clamp(heads, static_cast<size_t>(num_heads) * head_dim, clip);
-  Rope::Rotate(angles, num_heads, heads);
-}
-
-void RunAttention(const Context& context, const DecoderWeights& weights,
-                  const AttentionWeights& layer, int64_t first_position,
-                  const KvCache::Layer& cache, const DecoderBuffers& buffers) {
-  const ModelConfig& config = weights.config;
-  const AttentionRecipe& recipe = config.attention;
-  NormRows(context, buffers.x, layer.norm, config.norm_eps, buffers.normed);
-  Matmul(context, buffers.normed, layer.qkv, buffers.qkv);
-  ForTokens(context, buffers.x.dim(0), [&](int64_t token) {
-    float* queries = Row(buffers.qkv, token);
-    float* keys = queries + recipe.query_width();
-    float* values = keys + recipe.kv_width();
-    const Rope::Angles angles = weights.rope.At(first_position + token);
-    PrepareHeads(config, layer.query_norm, recipe.num_heads, angles, queries);
-    PrepareHeads(config, layer.key_norm, recipe.num_kv_heads, angles, keys);
-    if (recipe.qkv_clip > 0) {
-      Clamp(values, static_cast<size_t>(recipe.kv_width()), recipe.qkv_clip);
-    }
-    cache.Store(first_position + token, keys, values);
-  });
-  const TensorView queries(buffers.qkv.mutable_data(), DType::kF32,
-                           {buffers.qkv.dim(0), recipe.query_width()}, buffers.qkv.dim(1));
-  Attend(context, queries, first_position, recipe, cache, buffers.heads);
-  Matmul(context, buffers.heads, layer.out, buffers.delta);
+  return angles;
 }
 
 // A dense layer is a MoE layer with one expert that takes every token with weight 1.
@@ -99,46 +48,67 @@ void RunDense(const Context& context, const ModelConfig& config, const ExpertWei
   const Shape shape{num_tokens, 1};
   const RoutingPlan plan = BuildRoutingPlan(context, ConstTensorView(ids.data(), shape),
                                             ConstTensorView(ones.data(), shape), 1);
-  MoeFfn(context, buffers.normed, plan, weights, {.activation = config.ffn.activation},
-         buffers.delta);
+  MoeFfn(context, buffers.normed, plan, weights,
+         {.activation = config.ffn.activation, .limits = config.ffn.limits}, buffers.delta);
 }
 
-void AddDelta(const Context& context, const DecoderBuffers& buffers) {
+void AddDelta(const Context& context, float scale, const DecoderBuffers& buffers) {
+  const auto hidden = static_cast<size_t>(buffers.x.dim(1));
   ForTokens(context, buffers.x.dim(0), [&](int64_t token) {
-    AddTo(Row(buffers.delta, token), static_cast<size_t>(buffers.x.dim(1)), Row(buffers.x, token));
+    if (scale == 1) {
+      AddTo(FloatRow(buffers.delta, token), hidden, FloatRow(buffers.x, token));
+    } else {
+      ScaledAccumulate(scale, FloatRow(buffers.delta, token), hidden, FloatRow(buffers.x, token));
+    }
+  });
+}
+
+// Only the last tokens' logits are wanted, and the head is the largest matrix.
+void ComputeLogits(const Context& context, const DecoderWeights& weights,
+                   const DecoderBuffers& buffers, TensorView logits) {
+  const ModelConfig& config = weights.config;
+  const int64_t num_logits = logits.dim(0);
+  const TensorView last(buffers.x.mutable_row(buffers.x.dim(0) - num_logits), DType::kF32,
+                        {num_logits, config.hidden()});
+  const TensorView normed(buffers.normed.mutable_data(), DType::kF32, last.shape());
+  NormRows(context, weights.final_norm, config.norm_eps, last, normed);
+  Matmul(context, normed, weights.head, logits);
+  AddBias(context, weights.head_bias, logits);
+  if (config.logit_divisor == 1) return;
+  ForTokens(context, num_logits, [&](int64_t token) {
+    float* row = FloatRow(logits, token);
+    for (int64_t id = 0; id < config.vocab_size; ++id) row[id] /= config.logit_divisor;
   });
 }
 
 }  // namespace
 
 void ForwardTokens(const Context& context, const DecoderWeights& weights,
-                   std::span<const int32_t> tokens, int64_t first_position, const KvCache& cache,
-                   TensorView logits, const ForwardOptions& options) {
+                   std::span<const int32_t> tokens, const Positions& positions,
+                   const KvCache& cache, TensorView logits, const ForwardOptions& options) {
   const ModelConfig& config = weights.config;
   const auto num_tokens = static_cast<int64_t>(tokens.size());
   const ScratchPool::Lease arena = context.scratch().Borrow();
-  const DecoderBuffers buffers = TakeBuffers(*arena, config, num_tokens);
+  const DecoderBuffers buffers = TakeBuffers(*arena, num_tokens, config.hidden());
+  const auto angles = AnglesOf(context, weights.rope, positions, tokens.size());
   weights.Embed(tokens, buffers.x);
   for (int64_t index = 0; index < config.num_layers; ++index) {
     const DecoderLayer& layer = weights.layers[static_cast<size_t>(index)];
-    RunAttention(context, weights, layer.attention, first_position, cache.layer(index), buffers);
-    AddDelta(context, buffers);
-    NormRows(context, buffers.x, layer.ffn_norm, config.norm_eps, buffers.normed);
+    const AttentionPass pass{config,          weights.rope,         angles,
+                             positions.first, config.window(index), cache.layer(index)};
+    NormRows(context, layer.attention_norm, config.norm_eps, buffers.x, buffers.normed);
+    RunAttention(context, layer.attention, pass, buffers.normed, buffers.delta);
+    AddDelta(context, config.residual_scale, buffers);
+    NormRows(context, layer.ffn_norm, config.norm_eps, buffers.x, buffers.normed);
     if (layer.moe) {
       const RoutingPlan plan = layer.moe->Forward(context, buffers.normed, buffers.delta);
       if (options.on_routing) options.on_routing(index, plan);
     } else {
       RunDense(context, config, *layer.dense, buffers);
     }
-    AddDelta(context, buffers);
+    AddDelta(context, config.residual_scale, buffers);
   }
-  // Only the last tokens' logits are wanted, and the head is the largest matrix.
-  const int64_t num_logits = logits.dim(0);
-  const TensorView last(buffers.x.mutable_row(num_tokens - num_logits), DType::kF32,
-                        {num_logits, config.hidden()});
-  NormRows(context, last, weights.final_norm, config.norm_eps, buffers.normed);
-  const TensorView normed(buffers.normed.mutable_data(), DType::kF32, last.shape());
-  Matmul(context, normed, weights.head, logits);
+  ComputeLogits(context, weights, buffers, logits);
 }
 
 }  // namespace opst

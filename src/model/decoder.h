@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "model/attention_block.h"
 #include "model/packed_model.h"
 #include "nn/kv_cache.h"
 #include "nn/rope.h"
@@ -18,17 +19,17 @@
 
 namespace opst {
 
-struct AttentionWeights {
-  std::vector<float> norm;        // [H]
-  PackedWeights qkv;              // [(heads + 2·kv heads)·d, H]
-  std::vector<float> query_norm;  // empty, [d] or [heads·d]
-  std::vector<float> key_norm;    // empty, [d] or [kv heads·d]
-  PackedWeights out;              // [H, heads·d]
+// Biases of the routed experts, which ExpertWeights only borrow.
+struct ExpertBiases {
+  std::vector<float> gate_up;  // [E·2F] or empty
+  std::vector<float> down;     // [E·H] or empty
 };
 
 struct DecoderLayer {
+  NormWeights attention_norm;
   AttentionWeights attention;
-  std::vector<float> ffn_norm;  // [H]
+  NormWeights ffn_norm;
+  ExpertBiases expert_biases;
   std::optional<MoeLayer> moe;  // one of the two
   std::optional<ExpertWeights> dense;
 };
@@ -37,24 +38,31 @@ class DecoderWeights {
  public:
   explicit DecoderWeights(const PackedModel& file);
 
-  // x [T,H] f32 = embedding rows of the tokens.
+  // x [T,H] f32 = embedding rows of the tokens, scaled.
   void Embed(std::span<const int32_t> tokens, TensorView x) const;
 
   ModelConfig config;
   std::vector<DecoderLayer> layers;
-  std::vector<float> final_norm;  // [H]
-  PackedWeights head;             // [V,H]
+  NormWeights final_norm;
+  PackedWeights head;            // [V,H]
+  std::vector<float> head_bias;  // [V] or empty
   Rope rope;
 
  private:
   std::optional<ConstTensorView> embedding_;  // [V,H]; none when tied to the head
 };
 
-// Runs all layers on tokens at positions first_position …, extends the cache, and writes logits of
-// the last logits.dim(0) tokens.
+// Where the tokens of a pass stand.
+struct Positions {
+  int64_t first = 0;
+  int64_t text_length = 0;  // known length of the text; see Sequence::ExpectLength
+};
+
+// Runs all layers on tokens at positions first …, extends the cache, and writes logits of the last
+// logits.dim(0) tokens.
 void ForwardTokens(const Context& context, const DecoderWeights& weights,
-                   std::span<const int32_t> tokens, int64_t first_position, const KvCache& cache,
-                   TensorView logits, const ForwardOptions& options);
+                   std::span<const int32_t> tokens, const Positions& positions,
+                   const KvCache& cache, TensorView logits, const ForwardOptions& options);
 
 }  // namespace opst
 

@@ -44,14 +44,11 @@ Sequence Model::NewSequence(int64_t capacity) const {
                  capacity);
   const ModelConfig& model = config();
   const BufferOptions pages{.use_huge_pages = file_->load_options().use_huge_pages};
-  return Sequence(std::make_unique<KvCache>(model.num_layers, model.attention.num_kv_heads,
-                                            model.attention.head_dim, capacity, pages));
+  return Sequence(std::make_unique<KvCache>(model.attention, model.num_layers, capacity, pages));
 }
 
 size_t Model::SequenceBytes(int64_t capacity) const {
-  const ModelConfig& model = config();
-  return KvCache::NumBytes(model.num_layers, model.attention.num_kv_heads, model.attention.head_dim,
-                           capacity);
+  return KvCache::NumBytes(config().attention, config().num_layers, capacity);
 }
 
 void Model::Forward(const Context& context, std::span<const int32_t> tokens, Sequence& sequence,
@@ -70,7 +67,8 @@ void Model::Forward(const Context& context, std::span<const int32_t> tokens, Seq
                    Concat("token ids must be 0..", config().vocab_size - 1), tokens[i], " at [", i,
                    "]");
   }
-  ForwardTokens(context, *weights_, tokens, sequence.length(), *sequence.cache_, logits, options);
+  const Positions positions{sequence.length_, sequence.expected_length_};
+  ForwardTokens(context, *weights_, tokens, positions, *sequence.cache_, logits, options);
   sequence.length_ += num_tokens;
 }
 

@@ -3,41 +3,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/packed_tensors.h"
 
+#include <utility>
+
 #include "base/check.h"
 
 namespace opst {
 namespace {
 
+constexpr std::pair<Role, std::string_view> kRoleNames[] = {
+    {Role::kEmbedding, "embedding"},
+    {Role::kAttentionNorm, "attention.norm"},
+    {Role::kAttentionNormBias, "attention.norm_bias"},
+    {Role::kQkv, "attention.qkv"},
+    {Role::kQkvBias, "attention.qkv_bias"},
+    {Role::kQueryNorm, "attention.query_norm"},
+    {Role::kKeyNorm, "attention.key_norm"},
+    {Role::kSinks, "attention.sinks"},
+    {Role::kQueryDown, "attention.query_down"},
+    {Role::kQueryDownNorm, "attention.query_down_norm"},
+    {Role::kQueryUp, "attention.query_up"},
+    {Role::kKvDown, "attention.kv_down"},
+    {Role::kKvDownNorm, "attention.kv_down_norm"},
+    {Role::kKeyUp, "attention.key_up"},
+    {Role::kValueUp, "attention.value_up"},
+    {Role::kAttentionOut, "attention.out"},
+    {Role::kAttentionOutBias, "attention.out_bias"},
+    {Role::kFfnNorm, "ffn_norm"},
+    {Role::kFfnNormBias, "ffn_norm_bias"},
+    {Role::kRouterHidden, "moe.router_hidden"},
+    {Role::kRouter, "moe.router"},
+    {Role::kRouterBias, "moe.router_bias"},
+    {Role::kSelectionBias, "moe.selection_bias"},
+    {Role::kGateUp, "moe.gate_up"},
+    {Role::kGateUpBias, "moe.gate_up_bias"},
+    {Role::kDown, "moe.down"},
+    {Role::kDownBias, "moe.down_bias"},
+    {Role::kSharedGate, "moe.shared_gate"},
+    {Role::kSharedGateUp, "moe.shared_gate_up"},
+    {Role::kSharedDown, "moe.shared_down"},
+    {Role::kDenseGateUp, "dense.gate_up"},
+    {Role::kDenseDown, "dense.down"},
+    {Role::kFinalNorm, "final_norm"},
+    {Role::kFinalNormBias, "final_norm_bias"},
+    {Role::kHead, "head"},
+    {Role::kHeadBias, "head_bias"},
+};
+
 std::string_view RoleName(Role role) {
-  switch (role) {
-    case Role::kEmbedding:
-      return "embedding";
-    case Role::kHead:
-      return "head";
-    case Role::kFinalNorm:
-      return "final_norm";
-    case Role::kAttentionNorm:
-      return "attention.norm";
-    case Role::kQkv:
-      return "attention.qkv";
-    case Role::kQueryNorm:
-      return "attention.query_norm";
-    case Role::kKeyNorm:
-      return "attention.key_norm";
-    case Role::kAttentionOut:
-      return "attention.out";
-    case Role::kFfnNorm:
-      return "ffn_norm";
-    case Role::kRouter:
-      return "moe.router";
-    case Role::kGateUp:
-      return "moe.gate_up";
-    case Role::kDown:
-      return "moe.down";
-    case Role::kDenseGateUp:
-      return "dense.gate_up";
-    case Role::kDenseDown:
-      return "dense.down";
+  for (const auto& [known, name] : kRoleNames) {
+    if (known == role) return name;
   }
   return "?";
 }
@@ -54,11 +68,20 @@ PackedTensor Panels(Role role, int64_t layer, PanelLayout layout, int64_t num_ma
   return {role, layer, Storage::kPanels, num_matrices, layout};
 }
 
-void AddAttention(const ModelConfig& config, int64_t layer, std::vector<PackedTensor>& tensors) {
+void AddNorm(const ModelConfig& config, Role weight, Role bias, int64_t layer,
+             std::vector<PackedTensor>& tensors) {
+  tensors.push_back(Vector(weight, layer, config.hidden()));
+  if (config.norm_kind == NormKind::kLayer) {
+    tensors.push_back(Vector(bias, layer, config.hidden()));
+  }
+}
+
+void AddHeadProjections(const ModelConfig& config, int64_t layer,
+                        std::vector<PackedTensor>& tensors) {
   const AttentionRecipe& attention = config.attention;
   const int64_t qkv = attention.query_width() + 2 * attention.kv_width();
-  tensors.push_back(Vector(Role::kAttentionNorm, layer, config.hidden()));
   tensors.push_back(Panels(Role::kQkv, layer, Matrix(qkv, config.hidden())));
+  if (attention.has_qkv_bias) tensors.push_back(Vector(Role::kQkvBias, layer, qkv));
   if (attention.qk_norm != AttentionRecipe::QkNorm::kNone) {
     const bool is_per_head = attention.qk_norm == AttentionRecipe::QkNorm::kPerHead;
     const int64_t query = is_per_head ? attention.head_dim : attention.query_width();
@@ -66,26 +89,85 @@ void AddAttention(const ModelConfig& config, int64_t layer, std::vector<PackedTe
     tensors.push_back(Vector(Role::kQueryNorm, layer, query));
     tensors.push_back(Vector(Role::kKeyNorm, layer, key));
   }
+  if (attention.has_sinks) tensors.push_back(Vector(Role::kSinks, layer, attention.num_heads));
+}
+
+void AddLatentProjections(const ModelConfig& config, int64_t layer,
+                          std::vector<PackedTensor>& tensors) {
+  const AttentionRecipe& attention = config.attention;
+  const LatentRecipe& latent = attention.latent;
+  const int64_t hidden = config.hidden();
+  const int64_t heads = attention.num_heads;
+  if (latent.query_rank > 0) {
+    tensors.push_back(Panels(Role::kQueryDown, layer, Matrix(latent.query_rank, hidden)));
+    tensors.push_back(Vector(Role::kQueryDownNorm, layer, latent.query_rank));
+  }
+  const int64_t query_in = latent.query_rank > 0 ? latent.query_rank : hidden;
+  const int64_t kv_down = latent.kv_rank + attention.rope.dim;
+  tensors.push_back(Panels(Role::kQueryUp, layer, Matrix(attention.query_width(), query_in)));
+  tensors.push_back(Panels(Role::kKvDown, layer, Matrix(kv_down, hidden)));
+  tensors.push_back(Vector(Role::kKvDownNorm, layer, latent.kv_rank));
+  tensors.push_back(Panels(Role::kKeyUp, layer, Matrix(latent.kv_rank, latent.content_dim), heads));
+  tensors.push_back(Panels(Role::kValueUp, layer, Matrix(latent.value_dim, latent.kv_rank), heads));
+}
+
+void AddAttention(const ModelConfig& config, int64_t layer, std::vector<PackedTensor>& tensors) {
+  const AttentionRecipe& attention = config.attention;
+  AddNorm(config, Role::kAttentionNorm, Role::kAttentionNormBias, layer, tensors);
+  if (attention.is_latent()) {
+    AddLatentProjections(config, layer, tensors);
+  } else {
+    AddHeadProjections(config, layer, tensors);
+  }
   tensors.push_back(
-      Panels(Role::kAttentionOut, layer, Matrix(config.hidden(), attention.query_width())));
+      Panels(Role::kAttentionOut, layer, Matrix(config.hidden(), attention.output_width())));
+  if (attention.has_output_bias) {
+    tensors.push_back(Vector(Role::kAttentionOutBias, layer, config.hidden()));
+  }
+}
+
+// gate_up and down of `num` gated feed-forward blocks of width `ffn`.
+void AddGatedFfn(const ModelConfig& config, Role gate_up, Role down, int64_t layer, int64_t ffn,
+                 int64_t num, std::vector<PackedTensor>& tensors) {
+  const int64_t hidden = config.hidden();
+  tensors.push_back(Panels(gate_up, layer, Matrix(2 * ffn, hidden, PanelOrder::kGateUp), num));
+  tensors.push_back(Panels(down, layer, Matrix(hidden, ffn), num));
+}
+
+void AddRouter(const ModelConfig& config, int64_t layer, std::vector<PackedTensor>& tensors) {
+  const RoutingRecipe& routing = config.routing;
+  const int64_t experts = routing.num_experts;
+  if (routing.hidden_dim > 0) {
+    tensors.push_back(
+        Panels(Role::kRouterHidden, layer, Matrix(routing.hidden_dim, config.hidden())));
+  }
+  const int64_t inputs = routing.hidden_dim > 0 ? routing.hidden_dim : config.hidden();
+  tensors.push_back(Panels(Role::kRouter, layer, Matrix(experts, inputs)));
+  if (routing.has_bias) tensors.push_back(Vector(Role::kRouterBias, layer, experts));
+  if (routing.has_selection_bias) {
+    tensors.push_back(Vector(Role::kSelectionBias, layer, experts));
+  }
 }
 
 void AddFfn(const ModelConfig& config, int64_t layer, std::vector<PackedTensor>& tensors) {
-  const int64_t hidden = config.hidden();
-  tensors.push_back(Vector(Role::kFfnNorm, layer, hidden));
+  AddNorm(config, Role::kFfnNorm, Role::kFfnNormBias, layer, tensors);
   if (!config.is_moe[static_cast<size_t>(layer)]) {
-    const int64_t ffn = config.dense_ffn;
-    tensors.push_back(
-        Panels(Role::kDenseGateUp, layer, Matrix(2 * ffn, hidden, PanelOrder::kGateUp)));
-    tensors.push_back(Panels(Role::kDenseDown, layer, Matrix(hidden, ffn)));
+    AddGatedFfn(config, Role::kDenseGateUp, Role::kDenseDown, layer, config.dense_ffn, 1, tensors);
     return;
   }
-  const int64_t ffn = config.ffn.ffn;
+  const FfnRecipe& ffn = config.ffn;
   const int64_t experts = config.routing.num_experts;
-  tensors.push_back(Panels(Role::kRouter, layer, Matrix(experts, hidden)));
-  tensors.push_back(
-      Panels(Role::kGateUp, layer, Matrix(2 * ffn, hidden, PanelOrder::kGateUp), experts));
-  tensors.push_back(Panels(Role::kDown, layer, Matrix(hidden, ffn), experts));
+  AddRouter(config, layer, tensors);
+  AddGatedFfn(config, Role::kGateUp, Role::kDown, layer, ffn.ffn, experts, tensors);
+  if (ffn.has_bias) {
+    tensors.push_back(Vector(Role::kGateUpBias, layer, experts * 2 * ffn.ffn));
+    tensors.push_back(Vector(Role::kDownBias, layer, experts * config.hidden()));
+  }
+  if (ffn.shared_ffn == 0) return;
+  if (ffn.has_shared_gate) {
+    tensors.push_back(Panels(Role::kSharedGate, layer, Matrix(1, config.hidden())));
+  }
+  AddGatedFfn(config, Role::kSharedGateUp, Role::kSharedDown, layer, ffn.shared_ffn, 1, tensors);
 }
 
 }  // namespace
@@ -126,8 +208,9 @@ std::vector<PackedTensor> PackedTensors(const ModelConfig& config) {
     AddAttention(config, layer, tensors);
     AddFfn(config, layer, tensors);
   }
-  tensors.push_back(Vector(Role::kFinalNorm, -1, config.hidden()));
+  AddNorm(config, Role::kFinalNorm, Role::kFinalNormBias, -1, tensors);
   tensors.push_back(Panels(Role::kHead, -1, vocabulary));
+  if (config.has_head_bias) tensors.push_back(Vector(Role::kHeadBias, -1, config.vocab_size));
   return tensors;
 }
 

@@ -27,20 +27,42 @@ inline constexpr std::string_view kChecksumPrefix = "checksum.";
 inline constexpr std::string_view kFilePrefix = "file.";
 
 enum class Role : uint8_t {
-  kEmbedding,      // [V,H] rows; absent when tied: then rows are read from kHead
-  kHead,           // [V,H] panels
-  kFinalNorm,      // [H]
-  kAttentionNorm,  // [H]
-  kQkv,            // [(heads + 2·kv heads)·d, H] panels: queries, keys, values
-  kQueryNorm,      // [d] or [heads·d]
-  kKeyNorm,        // [d] or [kv heads·d]
-  kAttentionOut,   // [H, heads·d] panels
-  kFfnNorm,        // [H]
-  kRouter,         // [E,H] panels
-  kGateUp,         // E x [2F,H] panels
-  kDown,           // E x [H,F] panels
-  kDenseGateUp,    // [2F,H] panels
-  kDenseDown,      // [H,F] panels
+  kEmbedding,          // [V,H] rows; absent when tied: then rows are read from kHead
+  kAttentionNorm,      // [H]
+  kAttentionNormBias,  // [H]
+  kQkv,                // [(heads + 2·kv heads)·d, H] panels: queries, keys, values
+  kQkvBias,            // [(heads + 2·kv heads)·d]
+  kQueryNorm,          // [d] or [heads·d]
+  kKeyNorm,            // [d] or [kv heads·d]
+  kSinks,              // [heads]
+  kQueryDown,          // [query_rank, H] panels
+  kQueryDownNorm,      // [query_rank]
+  kQueryUp,            // [heads·d, query_rank or H] panels
+  kKvDown,             // [kv_rank + rope dim, H] panels
+  kKvDownNorm,         // [kv_rank]
+  kKeyUp,              // heads x [kv_rank, content_dim] panels: a query's content into the rank
+  kValueUp,            // heads x [value_dim, kv_rank] panels
+  kAttentionOut,       // [H, heads·d] panels
+  kAttentionOutBias,   // [H]
+  kFfnNorm,            // [H]
+  kFfnNormBias,        // [H]
+  kRouterHidden,       // [hidden_dim,H] panels
+  kRouter,             // [E,H] or [E,hidden_dim] panels
+  kRouterBias,         // [E]
+  kSelectionBias,      // [E]
+  kGateUp,             // E x [2F,H] panels
+  kGateUpBias,         // [E·2F]
+  kDown,               // E x [H,F] panels
+  kDownBias,           // [E·H]
+  kSharedGate,         // [1,H] panels
+  kSharedGateUp,       // [2F,H] panels
+  kSharedDown,         // [H,F] panels
+  kDenseGateUp,        // [2F,H] panels
+  kDenseDown,          // [H,F] panels
+  kFinalNorm,          // [H]
+  kFinalNormBias,      // [H]
+  kHead,               // [V,H] panels
+  kHeadBias,           // [V]
 };
 
 enum class Storage : uint8_t { kVector, kRows, kPanels };

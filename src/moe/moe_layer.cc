@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/config.h"
 #include "base/scratch_pool.h"
+#include "kernels/norm.h"
 #include "opst/ops/grouped_matmul.h"
 
 namespace opst {
@@ -69,10 +70,7 @@ MoeLayer::MoeLayer(RoutingRecipe routing, FfnRecipe ffn, RouterWeights router,
       shared_(std::move(shared)),
       exchange_(std::move(exchange)) {
   if (exchange_ == nullptr) exchange_ = std::make_shared<LocalExpertExchange>();
-  const PanelLayout& projection = router_.projection.layout();
-  OPST_CHECK_ARG(projection.out == routing_.num_experts && projection.in == ffn_.hidden, kWhere,
-                 Concat("router must be [", routing_.num_experts, ",", ffn_.hidden, "]"),
-                 projection.ToString());
+  CheckRouter();
   OPST_CHECK_ARG(experts_->num_experts() == routing_.num_experts, kWhere,
                  "the store must hold every expert of the recipe", experts_->num_experts(), " of ",
                  routing_.num_experts);
@@ -80,15 +78,58 @@ MoeLayer::MoeLayer(RoutingRecipe routing, FfnRecipe ffn, RouterWeights router,
   OPST_CHECK_ARG(shared_.has_value() == (ffn_.shared_ffn > 0), kWhere,
                  "a shared expert must be given exactly when the recipe has one", "shared_ffn ",
                  ffn_.shared_ffn);
-  OPST_CHECK_ARG(router_.selection_bias.empty() != routing_.has_selection_bias, kWhere,
-                 "a selection bias must be given exactly when the recipe has one",
-                 router_.selection_bias.size(), " values");
   if (!shared_) return;
   CheckExperts(ffn_, ffn_.shared_ffn, shared_->weights.gate_up.layout(),
                shared_->weights.down.layout());
   OPST_CHECK_ARG(shared_->gate.has_value() == ffn_.has_shared_gate, kWhere,
                  "a shared gate must be given exactly when the recipe has one", "has_shared_gate ",
                  ffn_.has_shared_gate);
+}
+
+void MoeLayer::CheckRouter() const {
+  const int64_t inputs = routing_.hidden_dim > 0 ? routing_.hidden_dim : ffn_.hidden;
+  const PanelLayout& projection = router_.projection.layout();
+  OPST_CHECK_ARG(projection.out == routing_.num_experts && projection.in == inputs, kWhere,
+                 Concat("router must be [", routing_.num_experts, ",", inputs, "]"),
+                 projection.ToString());
+  OPST_CHECK_ARG(router_.hidden.has_value() == (routing_.hidden_dim > 0), kWhere,
+                 "a hidden router layer must be given exactly when the recipe has one",
+                 "hidden_dim ", routing_.hidden_dim);
+  if (router_.hidden) {
+    const PanelLayout& hidden = router_.hidden->layout();
+    OPST_CHECK_ARG(
+        hidden.out == routing_.hidden_dim && hidden.in == ffn_.hidden, kWhere,
+        Concat("hidden router layer must be [", routing_.hidden_dim, ",", ffn_.hidden, "]"),
+        hidden.ToString());
+  }
+  const auto is_given = [&](const std::vector<float>& bias, bool is_wanted) {
+    return bias.size() == (is_wanted ? static_cast<size_t>(routing_.num_experts) : 0);
+  };
+  OPST_CHECK_ARG(is_given(router_.selection_bias, routing_.has_selection_bias), kWhere,
+                 "a selection bias must be given exactly when the recipe has one",
+                 router_.selection_bias.size(), " values");
+  OPST_CHECK_ARG(is_given(router_.bias, routing_.has_bias), kWhere,
+                 "a router bias must be given exactly when the recipe has one", router_.bias.size(),
+                 " values");
+}
+
+void MoeLayer::ComputeLogits(const Context& context, ConstTensorView x, TensorView logits) const {
+  if (!router_.hidden) {
+    Matmul(context, x, router_.projection, logits);
+  } else {
+    const ScratchPool::Lease arena = context.scratch().Borrow();
+    const Shape shape{x.dim(0), routing_.hidden_dim};
+    const TensorView hidden(arena->Take<float>(static_cast<size_t>(shape.num_elements())), shape);
+    Matmul(context, x, *router_.hidden, hidden);
+    std::for_each_n(hidden.mutable_as<float>(), shape.num_elements(),
+                    [](float& value) { value = std::tanh(value); });
+    Matmul(context, hidden, router_.projection, logits);
+  }
+  if (router_.bias.empty()) return;
+  for (int64_t token = 0; token < logits.dim(0); ++token) {
+    AddTo(router_.bias.data(), router_.bias.size(),
+          reinterpret_cast<float*>(logits.mutable_row(token)));
+  }
 }
 
 // Gates chunk by chunk, so that the logits stay small; the plan is then built over all tokens.
@@ -99,14 +140,15 @@ RoutingPlan MoeLayer::RouteTokens(const Context& context, ConstTensorView x) con
                               .num_groups = routing_.num_groups,
                               .num_kept_groups = routing_.num_kept_groups,
                               .group_score = routing_.group_score,
+                              .sparsemixer_epsilon = routing_.sparsemixer_epsilon,
                               .renormalizes = routing_.renormalizes,
                               .scale = routing_.scale};
   const int64_t num_tokens = x.dim(0);
   const size_t wanted_bytes = kLogitsBytesPerWorker * static_cast<size_t>(context.num_threads());
-  const int64_t chunk_tokens =
-      std::min(ChunkTokens(std::min(wanted_bytes, WorkspaceBytes(context)),
-                           static_cast<size_t>(routing_.num_experts) * sizeof(float)),
-               num_tokens);
+  const int64_t chunk_tokens = std::min(
+      ChunkTokens(std::min(wanted_bytes, WorkspaceBytes(context)),
+                  static_cast<size_t>(routing_.num_experts + routing_.hidden_dim) * sizeof(float)),
+      num_tokens);
   const ScratchPool::Lease arena = context.scratch().Borrow();
   float* memory = arena->Take<float>(static_cast<size_t>(chunk_tokens * routing_.num_experts));
   GatingResult all;
@@ -116,7 +158,7 @@ RoutingPlan MoeLayer::RouteTokens(const Context& context, ConstTensorView x) con
   do {  // once even without tokens: options are checked
     const int64_t count = std::min(chunk_tokens, num_tokens - first);
     const TensorView logits(memory, Shape{count, routing_.num_experts});
-    Matmul(context, Rows(x, first, count), router_.projection, logits);
+    ComputeLogits(context, Rows(x, first, count), logits);
     const GatingResult chunk = Gate(context, logits, options);
     all.expert_ids.insert(all.expert_ids.end(), chunk.expert_ids.begin(), chunk.expert_ids.end());
     all.expert_weights.insert(all.expert_weights.end(), chunk.expert_weights.begin(),
@@ -132,7 +174,8 @@ RoutingPlan MoeLayer::RouteTokens(const Context& context, ConstTensorView x) con
 }
 
 void MoeLayer::AddShared(const Context& context, ConstTensorView x, TensorView out) const {
-  const MoeFfnOptions options{.activation = ffn_.activation, .output_mode = OutputMode::kAdd};
+  const MoeFfnOptions options{
+      .activation = ffn_.activation, .output_mode = OutputMode::kAdd, .limits = ffn_.limits};
   // An eighth for the plan leaves the rest to the expert's own buffers.
   const size_t plan_bytes =
       std::min(WorkspaceBytes(context) / 8, kMaxSharedTokens * kSharedPlanBytes);
@@ -157,7 +200,8 @@ RoutingPlan MoeLayer::Forward(const Context& context, ConstTensorView x, TensorV
   const auto compute = [&](ConstTensorView local_x, const RoutingPlan& local_plan,
                            TensorView local_out) {
     const ExpertWeights weights = experts_->Acquire(local_plan);
-    MoeFfn(context, local_x, local_plan, weights, {.activation = ffn_.activation}, local_out);
+    MoeFfn(context, local_x, local_plan, weights,
+           {.activation = ffn_.activation, .limits = ffn_.limits}, local_out);
   };
   exchange_->Run(context, x, plan, compute, out);
   if (shared_) AddShared(context, x, out);

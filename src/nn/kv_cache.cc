@@ -13,43 +13,43 @@ constexpr int64_t kWidth = PanelLayout::kWidth;
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // Floats of one head's keys, and of its values, for a capacity in whole panels.
-int64_t KeyFloats(int64_t head_dim, int64_t capacity) { return capacity * head_dim; }
-int64_t ValueFloats(int64_t head_dim, int64_t capacity) {
-  return RoundUp(head_dim, kWidth) * capacity;
+int64_t KeyFloats(int64_t key_dim, int64_t capacity) { return capacity * key_dim; }
+int64_t ValueFloats(int64_t value_dim, int64_t capacity) {
+  return RoundUp(value_dim, kWidth) * capacity;
 }
 
 }  // namespace
 
-size_t KvCache::NumBytes(int64_t num_layers, int64_t num_kv_heads, int64_t head_dim,
-                         int64_t capacity) {
+size_t KvCache::NumBytes(const AttentionRecipe& recipe, int64_t num_layers, int64_t capacity) {
   const int64_t positions = RoundUp(capacity, kWidth);
-  const int64_t floats = KeyFloats(head_dim, positions) + ValueFloats(head_dim, positions);
-  return static_cast<size_t>(num_layers * num_kv_heads * floats) * sizeof(float);
+  const int64_t floats = KeyFloats(recipe.cached_key_dim(), positions) +
+                         ValueFloats(recipe.cached_value_dim(), positions);
+  return static_cast<size_t>(num_layers * recipe.cached_heads() * floats) * sizeof(float);
 }
 
-KvCache::KvCache(int64_t num_layers, int64_t num_kv_heads, int64_t head_dim, int64_t capacity,
+KvCache::KvCache(const AttentionRecipe& recipe, int64_t num_layers, int64_t capacity,
                  BufferOptions pages)
-    : capacity_(capacity), memory_(NumBytes(num_layers, num_kv_heads, head_dim, capacity), pages) {
-  const int64_t positions = RoundUp(capacity, kWidth);
+    : capacity_(capacity), memory_(NumBytes(recipe, num_layers, capacity), pages) {
   auto* next = reinterpret_cast<float*>(memory_.data());
   for (int64_t index = 0; index < num_layers; ++index) {
     Layer layer;
-    layer.num_heads_ = num_kv_heads;
-    layer.head_dim_ = head_dim;
-    layer.capacity_ = positions;
+    layer.num_heads_ = recipe.cached_heads();
+    layer.key_dim_ = recipe.cached_key_dim();
+    layer.value_dim_ = recipe.cached_value_dim();
+    layer.capacity_ = RoundUp(capacity, kWidth);
     layer.keys_ = next;
-    layer.values_ = layer.keys_ + num_kv_heads * KeyFloats(head_dim, positions);
-    next = layer.values_ + num_kv_heads * ValueFloats(head_dim, positions);
+    layer.values_ = layer.keys_ + layer.num_heads_ * KeyFloats(layer.key_dim_, layer.capacity_);
+    next = layer.values_ + layer.num_heads_ * ValueFloats(layer.value_dim_, layer.capacity_);
     layers_.push_back(layer);
   }
 }
 
 const std::byte* KvCache::Layer::keys(int64_t head) const {
-  return reinterpret_cast<const std::byte*>(keys_ + head * KeyFloats(head_dim_, capacity_));
+  return reinterpret_cast<const std::byte*>(keys_ + head * KeyFloats(key_dim_, capacity_));
 }
 
 const std::byte* KvCache::Layer::values(int64_t head) const {
-  return reinterpret_cast<const std::byte*>(values_ + head * ValueFloats(head_dim_, capacity_));
+  return reinterpret_cast<const std::byte*>(values_ + head * ValueFloats(value_dim_, capacity_));
 }
 
 size_t KvCache::Layer::value_panel_bytes() const {
@@ -58,13 +58,13 @@ size_t KvCache::Layer::value_panel_bytes() const {
 
 void KvCache::Layer::Store(int64_t position, const float* keys, const float* values) const {
   for (int64_t head = 0; head < num_heads_; ++head) {
-    const float* key = keys + head * head_dim_;
-    float* key_lane = keys_ + head * KeyFloats(head_dim_, capacity_) +
-                      position / kWidth * kWidth * head_dim_ + position % kWidth;
-    for (int64_t i = 0; i < head_dim_; ++i) key_lane[i * kWidth] = key[i];
-    const float* value = values + head * head_dim_;
-    float* value_row = values_ + head * ValueFloats(head_dim_, capacity_) + position * kWidth;
-    for (int64_t i = 0; i < head_dim_; ++i) {
+    const float* key = keys + head * key_dim_;
+    float* key_lane = keys_ + head * KeyFloats(key_dim_, capacity_) +
+                      position / kWidth * kWidth * key_dim_ + position % kWidth;
+    for (int64_t i = 0; i < key_dim_; ++i) key_lane[i * kWidth] = key[i];
+    const float* value = values + head * value_dim_;
+    float* value_row = values_ + head * ValueFloats(value_dim_, capacity_) + position * kWidth;
+    for (int64_t i = 0; i < value_dim_; ++i) {
       value_row[i / kWidth * kWidth * capacity_ + i % kWidth] = value[i];
     }
   }

@@ -9,22 +9,26 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "opst/attention_recipe.h"
 #include "opst/packed_weights.h"
 
 namespace opst {
 
-// f32 panels of 16 columns per layer and KV head:
-//   keys    columns = positions, inputs = head_dim:  q x panel gives 16 scores
-//   values  columns = head_dim, inputs = positions:  p x panel gives 16 outputs
+// f32 panels of 16 columns per layer and cached head:
+//   keys    columns = positions, inputs = key_dim:    q x panel gives 16 scores
+//   values  columns = value_dim, inputs = positions:  p x panel gives 16 outputs
 // Memory is reserved for `capacity` positions at once, and used by the kernel page by page.
 class KvCache {
  public:
   class Layer {
    public:
-    // Writes one position. keys, values: [num_kv_heads · head_dim] f32.
+    // Writes one position. keys: [num_heads · key_dim] f32, values: [num_heads · value_dim] f32.
     void Store(int64_t position, const float* keys, const float* values) const;
 
-    // Panels of one KV head; a value panel is value_panel_bytes() long.
+    int64_t num_heads() const { return num_heads_; }
+    int64_t key_dim() const { return key_dim_; }
+    int64_t value_dim() const { return value_dim_; }
+    // Panels of one cached head; a value panel is value_panel_bytes() long.
     const std::byte* keys(int64_t head) const;
     const std::byte* values(int64_t head) const;
     size_t value_panel_bytes() const;
@@ -34,20 +38,20 @@ class KvCache {
     float* keys_ = nullptr;
     float* values_ = nullptr;
     int64_t num_heads_ = 0;
-    int64_t head_dim_ = 0;
+    int64_t key_dim_ = 0;
+    int64_t value_dim_ = 0;
     int64_t capacity_ = 0;  // whole panels of positions
   };
 
   // Throws kOutOfMemory.
-  KvCache(int64_t num_layers, int64_t num_kv_heads, int64_t head_dim, int64_t capacity,
+  KvCache(const AttentionRecipe& recipe, int64_t num_layers, int64_t capacity,
           BufferOptions pages = {});
 
   int64_t capacity() const { return capacity_; }
   const Layer& layer(int64_t index) const { return layers_[static_cast<size_t>(index)]; }
 
   // Bytes that a cache of these sizes reserves.
-  static size_t NumBytes(int64_t num_layers, int64_t num_kv_heads, int64_t head_dim,
-                         int64_t capacity);
+  static size_t NumBytes(const AttentionRecipe& recipe, int64_t num_layers, int64_t capacity);
 
  private:
   int64_t capacity_;

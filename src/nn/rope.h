@@ -7,25 +7,34 @@
 #include <cstdint>
 #include <vector>
 
+#include "opst/attention_recipe.h"
+
 namespace opst {
 
-// Angle of pair i at position p: p · theta^(-2i / head_dim), pairs being (x[i], x[i + head_dim/2]).
-// Products are rounded to f32 as in the reference implementations, whose models were trained so.
+// Angle of pair i at position p: p · frequency(i). Products are rounded to f32 as in the reference
+// implementations, whose models were trained so.
 class Rope {
  public:
-  Rope(int64_t head_dim, float theta);
+  explicit Rope(const RopeRecipe& recipe);
 
-  // Rotates `num_heads` consecutive heads of one token in place. cosines, sines: Angles().
-  // Cost: one multiply-add pair per element.
   struct Angles {
-    std::vector<float> cosines;  // [head_dim / 2]
+    std::vector<float> cosines;  // [dim / 2]
     std::vector<float> sines;
   };
-  Angles At(int64_t position) const;
-  static void Rotate(const Angles& angles, int64_t num_heads, float* heads);
+  // Of a token at `position` of a text that is known to be `length` long or longer; only scalings
+  // that depend on the length look at it.
+  Angles At(int64_t position, int64_t length = 0) const;
+
+  // Rotates the first `dim` elements of `num_heads` heads of one token in place; heads stand
+  // `head_stride` elements apart. Cost: one multiply-add pair per element.
+  void Rotate(const Angles& angles, int64_t num_heads, int64_t head_stride, float* heads) const;
 
  private:
-  std::vector<float> inverse_frequencies_;  // [head_dim / 2]
+  std::vector<float> FrequenciesOf(int64_t length) const;
+
+  RopeRecipe recipe_;
+  std::vector<float> frequencies_;       // [dim / 2]
+  std::vector<float> long_frequencies_;  // [dim / 2], kLongRope
 };
 
 }  // namespace opst

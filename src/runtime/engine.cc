@@ -95,6 +95,7 @@ GenerateResult Engine::Generate(const Context& context, std::string_view prompt,
       static_cast<int64_t>(result.prompt_tokens.size()) + options.max_new_tokens;
   CheckLength(context, model_.config(), capacity);
   Sequence sequence = model_.NewSequence(capacity);
+  sequence.ExpectLength(static_cast<int64_t>(result.prompt_tokens.size()));
   std::vector<float> logits(static_cast<size_t>(model_.config().vocab_size));
   const TensorView last(logits.data(), Shape{1, model_.config().vocab_size});
   StreamDecoder decoder(tokenizer_);
@@ -140,6 +141,7 @@ PerplexityResult Engine::Perplexity(const Context& context, std::span<const int3
     const auto part =
         tokens.subspan(static_cast<size_t>(index * window), static_cast<size_t>(window));
     sequence.Clear();
+    sequence.ExpectLength(window);
     model_.Forward(context, part, sequence, TensorView(logits.data(), Shape{window, vocabulary}));
     for (size_t i = 0; i + 1 < part.size(); ++i) {
       const std::span row = std::span(logits).subspan(i * static_cast<size_t>(vocabulary),

@@ -14,7 +14,9 @@ from pages import ROOT, codes, rows_under, run, tool
 
 PAGE = ROOT / "docs/file-format.md"
 TINY = ROOT / "tests/data/tiny"
-FOLDERS = [ROOT / "models/austen-moe", TINY / "olmoe", TINY / "qwen3-moe", TINY / "mixtral"]
+# Together they have every kind of tensor.
+NAMES = ["olmoe", "qwen2-moe", "qwen3-moe", "deepseek-v3", "gpt-oss", "phimoe", "llama-moe"]
+FOLDERS = [ROOT / "models/austen-moe", *(TINY / name for name in NAMES)]
 # No checkpoint of this repository has them.
 OPTIONAL = {"file.chat_template.jinja", "file.special_tokens_map.json"}
 

@@ -52,10 +52,8 @@ void PrintMemory(const PackedModel& model) {
       experts += model.file().At(tensor.name()).num_bytes;
     }
   }
-  const AttentionRecipe& attention = config.attention;
   const int64_t context = std::min<int64_t>(config.max_positions, 4096);
-  const size_t cache =
-      KvCache::NumBytes(config.num_layers, attention.num_kv_heads, attention.head_dim, context);
+  const size_t cache = KvCache::NumBytes(config.attention, config.num_layers, context);
   const uint64_t file_bytes = model.file().file().size();
   const double active = config.routing.num_experts == 0
                             ? 0

@@ -14,7 +14,13 @@
 
 namespace opst {
 
-enum class ScoreFunction : uint8_t { kSoftmax, kSigmoid };
+enum class ScoreFunction : uint8_t {
+  kSoftmax,
+  kSigmoid,
+  // Each choice has a softmax of its own, over the experts not chosen before it whose logit is
+  // close to the best of them: (best - s) / max(|s|, best) <= 2·sparsemixer_epsilon.
+  kSparsemixer,
+};
 
 // How a group of experts is ranked for group-limited selection.
 enum class GroupScore : uint8_t { kMax, kSumOfTopTwo };
@@ -29,6 +35,7 @@ struct GatingOptions {
   int64_t num_groups = 1;
   int64_t num_kept_groups = 1;
   GroupScore group_score = GroupScore::kMax;
+  float sparsemixer_epsilon = 0.01f;  // of kSparsemixer only
   // Whether the chosen scores are divided by their sum.
   bool renormalizes = true;
   // Multiplies the mixing weights last.
@@ -52,8 +59,10 @@ struct GatingResult {
 // Accuracy against fp64: sigmoid within 4 ulp; softmax within 8 + |logit - largest logit| ulp,
 // since that difference is rounded before exp. Cost: O(T·E·k) compares, one pass over memory.
 // Errors (kInvalidArgument): k < 1 or k > E; E not divisible by the groups; kept groups that hold
-// fewer than k experts; a bias of the wrong length, or with NaN or Inf.
-// Source: Shazeer et al. 2017; groups and bias: DeepSeek-V2 and -V3 technical reports.
+// fewer than k experts; a bias of the wrong length, or with NaN or Inf; kSparsemixer with a bias,
+// groups, or an epsilon that is no number above 0.
+// Source: Shazeer et al. 2017; groups and bias: DeepSeek-V2 and -V3 technical reports; sparsemixer:
+// GRIN, arXiv:2409.12136.
 GatingResult Gate(const Context& context, ConstTensorView logits, const GatingOptions& options);
 
 // Gate, then BuildRoutingPlan.

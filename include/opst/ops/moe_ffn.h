@@ -18,6 +18,10 @@ namespace opst {
 struct ExpertWeights {
   PackedWeights gate_up;  // E x [2F, H], PanelOrder::kGateUp
   PackedWeights down;     // E x [H, F], PanelOrder::kPlain
+  // Added to the two products, before the activation and before the mixing weight. Empty = none;
+  // else contiguous f32 whose memory outlives the weights.
+  ConstTensorView gate_up_bias = {};  // [E, 2F], gate first
+  ConstTensorView down_bias = {};     // [E, H]
 };
 
 enum class OutputMode : uint8_t {
@@ -28,10 +32,12 @@ enum class OutputMode : uint8_t {
 struct MoeFfnOptions {
   Activation activation = Activation::kSilu;
   OutputMode output_mode = OutputMode::kOverwrite;
+  ActivationLimits limits = {};
 };
 
-// out[t] = Σ_j w[t,j] · W_down(e) (act(W_gate(e) x[t]) ∘ (W_up(e) x[t])),  e = expert_ids[t,j],
-// summed in ascending expert id; slots without a row contribute nothing.
+// out[t] = Σ_j w[t,j] · (W_down(e) h + b_down(e)),  h = act(W_gate(e) x[t]) ∘ (W_up(e) x[t]),
+// e = expert_ids[t,j], summed in ascending expert id; slots without a row contribute nothing. With
+// a gate_up bias both products have theirs added first.
 //   x     [T, H] f32, bf16 or f16; rows may be strided
 //   plan  of these T tokens and these E experts
 //   out   [T, H] of x's dtype; rows may be strided; must not overlap x

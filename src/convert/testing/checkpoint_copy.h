@@ -4,6 +4,7 @@
 #ifndef OPST_CONVERT_TESTING_CHECKPOINT_COPY_H_
 #define OPST_CONVERT_TESTING_CHECKPOINT_COPY_H_
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -54,23 +55,36 @@ class CheckpointCopy {
     std::erase_if(tensors_, [&](const TensorCopy& t) { return t.declaration.name == name; });
   }
 
-  // Writes the folder as it is now and returns its path.
-  std::string Write() const {
+  // Writes the folder as it is now, as one file or as shards without an index, and returns its
+  // path.
+  std::string Write(size_t num_shards = 1) const {
     std::ofstream(folder_ / "config.json") << config_.dump();
-    std::vector<SafetensorsDeclaration> declarations;
-    for (const TensorCopy& tensor : tensors_) declarations.push_back(tensor.declaration);
-    // alignment 1: no padding tensors, as other programs write
-    SafetensorsWriter writer((folder_ / "model.safetensors").string(), declarations, {},
-                             {.if_exists = IfExists::kReplace, .alignment = 1});
-    for (const TensorCopy& tensor : tensors_) {
-      writer.Append(tensor.declaration.name, tensor.bytes);
+    for (size_t shard = 0; shard < num_shards; ++shard) {
+      char name[64] = "model.safetensors";
+      if (num_shards > 1) {
+        std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", shard + 1, num_shards);
+      }
+      std::vector<const TensorCopy*> own;
+      for (size_t i = shard; i < tensors_.size(); i += num_shards) own.push_back(&tensors_[i]);
+      WriteFile((folder_ / name).string(), own);
     }
-    writer.Finish();
     return folder_.string();
   }
   std::string output() const { return (folder_ / "model.opst").string(); }
 
  private:
+  static void WriteFile(const std::string& path, const std::vector<const TensorCopy*>& tensors) {
+    std::vector<SafetensorsDeclaration> declarations;
+    for (const TensorCopy* tensor : tensors) declarations.push_back(tensor->declaration);
+    // alignment 1: no padding tensors, as other programs write
+    SafetensorsWriter writer(path, declarations, {},
+                             {.if_exists = IfExists::kReplace, .alignment = 1});
+    for (const TensorCopy* tensor : tensors) {
+      writer.Append(tensor->declaration.name, tensor->bytes);
+    }
+    writer.Finish();
+  }
+
   std::filesystem::path folder_;
   nlohmann::json config_;
   std::vector<TensorCopy> tensors_;

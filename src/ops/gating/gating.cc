@@ -35,6 +35,14 @@ void CheckOptions(const GatingOptions& options, int64_t num_experts) {
                  options.num_kept_groups, " groups with ", candidates, " experts for top_k ",
                  options.top_k);
   const auto bias = options.selection_bias;
+  if (options.score_function == ScoreFunction::kSparsemixer) {
+    OPST_CHECK_ARG(bias.empty() && options.num_groups == 1, kOp,
+                   "sparsemixer takes neither a selection_bias nor groups", bias.size(),
+                   " values, ", options.num_groups, " groups");
+    OPST_CHECK_ARG(std::isfinite(options.sparsemixer_epsilon) && options.sparsemixer_epsilon > 0,
+                   kOp, "sparsemixer_epsilon must be a number above 0",
+                   options.sparsemixer_epsilon);
+  }
   OPST_CHECK_ARG(bias.empty() || static_cast<int64_t>(bias.size()) == num_experts, kOp,
                  "selection_bias must have one value per expert", bias.size(), " for ", num_experts,
                  " experts");

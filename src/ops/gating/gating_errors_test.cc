@@ -73,6 +73,20 @@ TEST_F(GatingErrorsTest, ABiasWithNanOrInfinityNamesTheExpert) {
   }
 }
 
+TEST_F(GatingErrorsTest, SparsemixerTakesNoBiasNoGroupsAndNoOddEpsilon) {
+  GatingOptions options{.top_k = 2, .score_function = ScoreFunction::kSparsemixer};
+  options.num_groups = 2;
+  EXPECT_EQ(Reject(options),
+            "[gating] sparsemixer takes neither a selection_bias nor groups; got 0 values, 2 "
+            "groups");
+  options.num_groups = 1;
+  for (const float epsilon : {0.0f, -1.0f, std::numeric_limits<float>::quiet_NaN()}) {
+    options.sparsemixer_epsilon = epsilon;
+    EXPECT_TRUE(
+        Reject(options).starts_with("[gating] sparsemixer_epsilon must be a number above 0; got "));
+  }
+}
+
 TEST_F(GatingErrorsTest, LogitsOfAnotherRankOrType) {
   const ConstTensorView flat(logits_.data(), Shape{4});
   EXPECT_EQ(Rejection([&] { Gate(context_, flat, {}); }),

@@ -21,6 +21,28 @@ void ShareAmongInfinite(const std::vector<float>& logits, std::vector<float>& sc
                  [&](float x) { return is_infinite(x) ? share : 0.0f; });
 }
 
+// Weights of one row by sparsemixer, from the ids that TopK chose by logit. Later choices do not
+// see earlier ones.
+void SparsemixerWeights(const GatingOptions& options, const std::vector<float>& logits,
+                        const int32_t* ids, float* weights) {
+  std::vector<bool> is_chosen(logits.size(), false);
+  for (size_t rank = 0; rank < static_cast<size_t>(options.top_k); ++rank) {
+    const float best = logits[static_cast<size_t>(ids[rank])];
+    float sum = 0;
+    for (size_t expert = 0; expert < logits.size(); ++expert) {
+      const float logit = logits[expert];
+      const float distance = (best - logit) / std::max(std::fabs(logit), best);
+      const bool is_far = distance > 2 * options.sparsemixer_epsilon;
+      if (is_chosen[expert] || is_far) continue;
+      sum += logit == best ? 1.0f : std::exp(logit - best);  // equal ones may be infinite
+    }
+    // -inf = masked: nothing is left to choose from.
+    const bool is_masked = best == -std::numeric_limits<float>::infinity();
+    weights[rank] = is_masked ? 0 : options.scale / sum;
+    is_chosen[static_cast<size_t>(ids[rank])] = true;
+  }
+}
+
 void ComputeScores(const GatingOptions& options, float max, GatingScratch& scratch) {
   const size_t n = scratch.logits.size();
   if (options.score_function == ScoreFunction::kSigmoid) {
@@ -114,6 +136,12 @@ bool GateRow(const float* logits, int64_t num_experts, const GatingOptions& opti
     for (size_t rank = 0; rank < top_k; ++rank) ids[rank] = static_cast<int32_t>(rank);
     std::fill_n(weights, top_k, 0.0f);
     return false;
+  }
+  if (options.score_function == ScoreFunction::kSparsemixer) {
+    SortKeys(scratch.logits.data(), n, scratch.keys.data());
+    TopK(scratch.keys.data(), n, top_k, ids);
+    SparsemixerWeights(options, scratch.logits, ids, weights);
+    return true;
   }
   ComputeScores(options, max, scratch);
   SortKeys(SelectionValues(options, scratch).data(), n, scratch.keys.data());

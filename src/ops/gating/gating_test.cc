@@ -244,6 +244,25 @@ TEST_P(GatingTest, ExtremeLogitsGiveFiniteWeights) {
   }
 }
 
+// Each choice is weighed among the experts not chosen before it that are close to it. By hand, with
+// epsilon 0.1: 2.0 sees 1.7 (distance 0.15) but not 1.5 (0.25); then 1.7 sees 1.5 (0.118).
+TEST_P(GatingTest, SparsemixerWeighsEachChoiceAmongThoseCloseToIt) {
+  GatingOptions options{.top_k = 2,
+                        .score_function = ScoreFunction::kSparsemixer,
+                        .sparsemixer_epsilon = 0.1f,
+                        .renormalizes = false};
+  const double first = 1 / (1 + std::exp(-0.3));
+  const double second = 1 / (1 + std::exp(-0.2));
+  ExpectRow({1.7f, -3, 2.0f, 1.5f}, options, {2, 0}, {first, second});
+  // Distances are relative to the larger of |logit| and the best: all negative ones too.
+  ExpectRow({-1.0f, -1.1f, -2.0f}, options, {0, 1}, {1 / (1 + std::exp(-0.1)), 1.0});
+  ExpectRow({kInfinity, 1, kInfinity}, options, {0, 2}, {0.5, 1.0});
+  ExpectRow({-kInfinity, 1, -kInfinity}, options, {1, 0}, {1.0, 0.0});
+  ExpectRow({kNan, 1, 1}, options, {1, 2}, {0.5, 1.0});
+  options.scale = 3;
+  ExpectRow({1, -3}, options, {0, 1}, {3.0, 3.0});
+}
+
 TEST_P(GatingTest, TheRoutedScaleScalesEveryWeight) {
   const std::vector<float> logits = {0.3f, -1, 2, 0.5f, 1};
   const GatingResult one = Gate({logits}, {.top_k = 3});

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "kernels/norm.h"
 #include "kernels/rows.h"
 
 namespace opst {
@@ -59,6 +60,24 @@ BlockedRows FusedChunk::Activations(size_t expert) const {
   return {data, rows * kBlockK, rows};
 }
 
+// The biases of a task's panels, in the order of its tile, added to each row of `c`.
+void FusedChunk::AddUpBias(const ExpertTask& task, float* c) const {
+  const PanelLayout& layout = request_.experts->gate_up.layout();
+  const auto* bias =
+      reinterpret_cast<const float*>(request_.experts->gate_up_bias.row(task.expert));
+  float tile[kTaskColumns];
+  const auto columns = static_cast<size_t>(task.num_panels) * kPanelWidth;
+  for (size_t column = 0; column < columns; ++column) {
+    const int64_t row =
+        layout.SourceRow(task.first_panel + static_cast<int64_t>(column / kPanelWidth),
+                         static_cast<int64_t>(column % kPanelWidth));
+    tile[column] = row < 0 ? 0 : bias[row];
+  }
+  for (int64_t row = 0; row < task.num_rows; ++row) {
+    AddTo(tile, columns, c + static_cast<size_t>(row) * kTaskColumns);
+  }
+}
+
 void FusedChunk::RunUp(size_t index, float* worker_scratch) const {
   const ExpertTask& task = up_tasks_[index];
   const PackedWeights& weights = request_.experts->gate_up;
@@ -66,6 +85,7 @@ void FusedChunk::RunUp(size_t index, float* worker_scratch) const {
   MultiplyTask(
       up_product_, weights.layout(), task, weights.expert(task.expert), request_.x,
       [&](int64_t row) { return chunk_.token(task.expert, row); }, scratch);
+  if (request_.experts->gate_up_bias.rank() > 0) AddUpBias(task, scratch.c);
   static_assert(kBlockK % (kPanelsPerTask * PanelLayout::kPairWidth) == 0,
                 "a task's activations must not cross a block");
   const BlockedRows activations = Activations(static_cast<size_t>(task.expert));
@@ -79,7 +99,7 @@ void FusedChunk::RunUp(size_t index, float* worker_scratch) const {
   const bool clears_pad = ffn % 2 != 0 && column + columns > ffn;
   for (int64_t row = 0; row < task.num_rows; ++row) {
     float* activated = out + static_cast<size_t>(task.first_row + row) * kBlockK;
-    GatedActivation(request_.options->activation,
+    GatedActivation(request_.options->activation, request_.options->limits,
                     scratch.c + static_cast<size_t>(row) * kTaskColumns,
                     static_cast<size_t>(task.num_panels), activated);
     if (clears_pad) activated[ffn - column] = 0;
@@ -110,6 +130,13 @@ void FusedChunk::AddExpert(size_t expert, int64_t first_panel, size_t num_panels
   const PackedWeights& weights = request_.experts->down;
   const std::byte* panels = weights.expert(static_cast<int64_t>(expert)) +
                             static_cast<size_t>(first_panel) * weights.layout().panel_bytes();
+  const auto columns = std::min(num_panels * kPanelWidth,
+                                shape_.hidden - static_cast<size_t>(first_panel) * kPanelWidth);
+  const float* bias = nullptr;
+  if (request_.experts->down_bias.rank() > 0) {
+    const std::byte* row = request_.experts->down_bias.row(static_cast<int64_t>(expert));
+    bias = reinterpret_cast<const float*>(row) + first_panel * PanelLayout::kWidth;
+  }
   const BlockedRows all = Activations(expert);
   const size_t parts = (all.num_rows + kRowsPerTask - 1) / kRowsPerTask;
   for (size_t part = 0; part < parts; ++part) {
@@ -119,6 +146,7 @@ void FusedChunk::AddExpert(size_t expert, int64_t first_panel, size_t num_panels
     down_product_.Multiply({all.data + begin * kBlockK, all.block_stride, rows}, panels, num_panels,
                            scratch.c, shape_.column_floats, scratch.product);
     for (size_t row = 0; row < rows; ++row) {
+      if (bias != nullptr) AddTo(bias, columns, scratch.c + row * shape_.column_floats);
       const auto id = static_cast<int32_t>(expert);
       const auto plan_row = static_cast<int64_t>(begin + row);
       const auto token = static_cast<size_t>(chunk_.token(id, plan_row) - chunk_.first_token);

@@ -49,6 +49,7 @@ class FusedChunk {
 
  private:
   BlockedRows Activations(size_t expert) const;
+  void AddUpBias(const ExpertTask& task, float* c) const;
   void AddExpert(size_t expert, int64_t first_panel, size_t num_panels, const TaskScratch& scratch,
                  float* out_block) const;
   void LoadOutput(size_t first_column, size_t columns, float* out_block) const;

@@ -17,6 +17,13 @@ namespace {
 
 constexpr std::string_view kOp = "moe_ffn";
 
+void CheckBias(const ConstTensorView& bias, const PackedWeights& weights, std::string_view rule) {
+  if (bias.rank() == 0) return;
+  const Shape shape{weights.num_experts(), weights.layout().out};
+  OPST_CHECK_ARG(bias.shape() == shape && bias.dtype() == DType::kF32 && bias.is_contiguous(), kOp,
+                 rule, bias.ToString(), " for ", weights.ToString());
+}
+
 void CheckRequest(const MoeFfnRequest& request) {
   const ConstTensorView& x = request.x;
   const TensorView& out = request.out;
@@ -43,6 +50,8 @@ void CheckRequest(const MoeFfnRequest& request) {
                  kOp, "plan, gate_up and down must have the same number of experts", "plan ",
                  request.plan->num_experts, ", gate_up ", gate_up.ToString(), ", down ",
                  down.ToString());
+  CheckBias(request.experts->gate_up_bias, gate_up, "gate_up_bias must be [E,2F] f32, contiguous");
+  CheckBias(request.experts->down_bias, down, "down_bias must be [E,H] f32, contiguous");
   OPST_CHECK_ARG(request.plan->num_tokens == x.dim(0), kOp,
                  "plan must be of the input's tokens (T)", request.plan->num_tokens,
                  " tokens planned for input ", x.ToString());

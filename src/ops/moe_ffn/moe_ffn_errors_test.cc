@@ -51,6 +51,20 @@ TEST_F(MoeFfnErrorsTest, AHiddenSizeOfZero) {
             "[moe_ffn] input dim 1 (H) must be positive; got [4,0] f32");
 }
 
+TEST_F(MoeFfnErrorsTest, BiasesOfAnotherShape) {
+  const std::vector<float> values(64);
+  ExpertWeights experts = experts_;
+  experts.gate_up_bias = ConstTensorView(values.data(), Shape{3, 6});
+  EXPECT_EQ(Reject(x_.view(), experts, out_.view()),
+            "[moe_ffn] gate_up_bias must be [E,2F] f32, contiguous; got [3,6] f32 for 3 x [12,8] "
+            "bf16 gate_up panels");
+  experts.gate_up_bias = {};
+  experts.down_bias = ConstTensorView(values.data(), Shape{2, 8});
+  EXPECT_EQ(Reject(x_.view(), experts, out_.view()),
+            "[moe_ffn] down_bias must be [E,H] f32, contiguous; got [2,8] f32 for 3 x [8,6] bf16 "
+            "panels");
+}
+
 TEST_F(MoeFfnErrorsTest, OutputOfAnotherShapeOrType) {
   EXPECT_EQ(Reject(x_.view(), experts_, Matrix(DType::kF32, 4, 7).view()),
             "[moe_ffn] output must have the input's shape and dtype; got output [4,7] f32, input "

@@ -34,8 +34,7 @@ class MoeFfnTest : public EachIsaTest {
     Matrix all(dtype, most, shape.hidden);
     const RoutingPlan plan = MakePlan(context_, slots, shape.num_experts);
     MoeFfn(context_, x.view(), plan, experts.packed, {}, all.view());
-    const WorstElement worst =
-        CompareMoe(MoeOracle(x, plan, experts, Activation::kSilu), all, most);
+    const WorstElement worst = CompareMoe(MoeOracle(x, plan, experts, {}), all, most);
     ASSERT_TRUE(worst.is_within_tolerance())
         << worst << "; H " << shape.hidden << ", F " << shape.ffn << ", " << Name(dtype);
     for (int64_t tokens = 0; tokens < most; ++tokens) {
@@ -58,7 +57,7 @@ class MoeFfnTest : public EachIsaTest {
     const Matrix x = Matrix::Random(dtype, plan.num_tokens, experts.hidden, 5, 1, 3);
     const Matrix before = Matrix::Random(dtype, plan.num_tokens, experts.hidden, 6, 1, 1);
     const bool adds = options.output_mode == OutputMode::kAdd;
-    const auto wanted = MoeOracle(x, plan, experts, options.activation, adds ? &before : nullptr);
+    const auto wanted = MoeOracle(x, plan, experts, options, adds ? &before : nullptr);
     for (const Context* context : {&context_, &reference_}) {
       Matrix out = before;
       MoeFfn(*context, x.view(), plan, experts.packed, options, out.view());
@@ -107,6 +106,23 @@ TEST_P(MoeFfnTest, EveryActivationInBothOutputModes) {
       for (const OutputMode mode : {OutputMode::kOverwrite, OutputMode::kAdd}) {
         ExpectCorrect(experts, slots, {}, {.activation = activation, .output_mode = mode});
       }
+    }
+  }
+}
+
+TEST_P(MoeFfnTest, BiasesAndTheClampedActivation) {
+  for (const DType dtype : kDtypes) {
+    for (const auto& [hidden, ffn] :
+         std::vector<std::pair<int64_t, int64_t>>{{41, 23}, {300, 70}, {7, 1}}) {
+      TestExperts experts(context_, dtype, 4, hidden, ffn, 3);
+      experts.AddBiases(11);
+      const Slots slots = RandomSlots(21, 4, 2, 7);
+      for (const float limit : {7.0f, 0.5f}) {
+        const MoeFfnOptions clamped{.activation = Activation::kClampedSwiglu,
+                                    .limits = {.alpha = 1.702f, .limit = limit}};
+        ExpectCorrect(experts, slots, {}, clamped);
+      }
+      ExpectCorrect(experts, slots, {}, {.output_mode = OutputMode::kAdd});
     }
   }
 }

@@ -27,7 +27,7 @@ Matrix Activate(Activation activation, const Matrix& gate_up) {
       tile[0] = static_cast<float>(gate_up.At(row, f));
       tile[8] = static_cast<float>(gate_up.At(row, ffn + f));
       std::vector<float> out(8);
-      GatedActivation(activation, tile.data(), 1, out.data());
+      GatedActivation(activation, {}, tile.data(), 1, out.data());
       hidden.Set(row, f, out[0]);
     }
   }

@@ -36,6 +36,36 @@ std::vector<float> Scores(const std::vector<float>& logits, ScoreFunction functi
   return scores;
 }
 
+// Sparsemixer: choose the best, weigh it within a softmax of those close to it, take it out, again.
+void GateSparsemixer(std::vector<float> logits, const GatingOptions& options, int32_t* ids,
+                     float* weights) {
+  for (size_t rank = 0; rank < static_cast<size_t>(options.top_k); ++rank) {
+    // Those already taken are NaN.
+    size_t best = logits.size();
+    for (size_t i = 0; i < logits.size(); ++i) {
+      if (!std::isnan(logits[i]) && (best == logits.size() || logits[i] > logits[best])) best = i;
+    }
+    std::vector<float> close;
+    for (const float logit : logits) {
+      const float scale = std::max(std::fabs(logit), logits[best]);
+      if ((logits[best] - logit) / scale > 2 * options.sparsemixer_epsilon) continue;
+      if (!std::isnan(logit)) close.push_back(logit);
+    }
+    float weight = 0;
+    if (logits[best] == kInfinity) {
+      const auto count = std::count(close.begin(), close.end(), kInfinity);
+      weight = 1.0f / static_cast<float>(count);
+    } else if (logits[best] > -kInfinity) {
+      float sum = 0;
+      for (const float logit : close) sum += std::exp(logit - logits[best]);
+      weight = 1.0f / sum;
+    }
+    ids[rank] = static_cast<int32_t>(best);
+    weights[rank] = weight * options.scale;
+    logits[best] = std::numeric_limits<float>::quiet_NaN();
+  }
+}
+
 // Experts of the groups that may be chosen.
 std::vector<bool> KeptExperts(const std::vector<float>& values, const GatingOptions& options) {
   const size_t size = values.size() / static_cast<size_t>(options.num_groups);
@@ -93,6 +123,10 @@ void Gate(const Context&, const GatingRequest& request) {
       std::iota(ids, ids + top_k, 0);
       std::fill_n(weights, top_k, 0.0f);
       ++request.result->num_empty_rows;
+      continue;
+    }
+    if (options.score_function == ScoreFunction::kSparsemixer) {
+      GateSparsemixer(logits, options, ids, weights);
       continue;
     }
     const std::vector<float> scores = Scores(logits, options.score_function);

@@ -14,7 +14,7 @@ namespace {
 
 // In double, so that the formulas may stand as they are written: at negative x, GELU is a small
 // difference of large numbers.
-float Activate(Activation activation, double x) {
+float Activate(Activation activation, const ActivationLimits& limits, double x) {
   switch (activation) {
     case Activation::kSilu:
       return static_cast<float>(x / (1 + std::exp(-x)));
@@ -23,6 +23,11 @@ float Activate(Activation activation, double x) {
                                 (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))));
     case Activation::kRelu:
       return static_cast<float>(x < 0 ? 0 : x);  // keeps NaN
+    case Activation::kClampedSwiglu: {
+      const double gate =
+          x > static_cast<double>(limits.limit) ? static_cast<double>(limits.limit) : x;
+      return static_cast<float>(gate / (1 + std::exp(-static_cast<double>(limits.alpha) * gate)));
+    }
   }
   return static_cast<float>(x);
 }
@@ -35,14 +40,29 @@ float Dot(const PackedWeights& weights, int64_t expert, int64_t row, const std::
   return sum;
 }
 
-std::vector<float> Hidden(const ExpertWeights& experts, int64_t expert, Activation activation,
-                          const std::vector<float>& x) {
+// What act(gate) is multiplied with.
+float UpFactor(Activation activation, const ActivationLimits& limits, float up) {
+  if (activation != Activation::kClampedSwiglu) return up;
+  const float clamped =
+      up > limits.limit ? limits.limit : (up < -limits.limit ? -limits.limit : up);
+  return clamped + 1;
+}
+
+float BiasAt(const ConstTensorView& bias, int64_t expert, int64_t column) {
+  return bias.rank() == 0 ? 0.0f : reinterpret_cast<const float*>(bias.row(expert))[column];
+}
+
+std::vector<float> Hidden(const ExpertWeights& experts, int64_t expert,
+                          const MoeFfnOptions& options, const std::vector<float>& x) {
   const int64_t ffn = experts.down.layout().in;
   std::vector<float> hidden(static_cast<size_t>(ffn));
   for (int64_t f = 0; f < ffn; ++f) {
-    const float gate = Dot(experts.gate_up, expert, f, x);
-    const float up = Dot(experts.gate_up, expert, ffn + f, x);
-    hidden[static_cast<size_t>(f)] = Activate(activation, gate) * up;
+    const float gate = Dot(experts.gate_up, expert, f, x) + BiasAt(experts.gate_up_bias, expert, f);
+    const float up =
+        Dot(experts.gate_up, expert, ffn + f, x) + BiasAt(experts.gate_up_bias, expert, ffn + f);
+    hidden[static_cast<size_t>(f)] =
+        Activate(options.activation, options.limits, static_cast<double>(gate)) *
+        UpFactor(options.activation, options.limits, up);
   }
   return hidden;
 }
@@ -69,10 +89,10 @@ void MoeFfn(const Context&, const MoeFfnRequest& request) {
     std::stable_sort(choices.begin(), choices.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [expert, weight] : choices) {
-      const std::vector<float> hidden =
-          Hidden(*request.experts, expert, request.options->activation, x);
+      const std::vector<float> hidden = Hidden(*request.experts, expert, *request.options, x);
       for (int64_t h = 0; h < width; ++h) {
-        const float y = Dot(request.experts->down, expert, h, hidden);
+        const float y = Dot(request.experts->down, expert, h, hidden) +
+                        BiasAt(request.experts->down_bias, expert, h);
         sum[static_cast<size_t>(h)] = std::fma(weight, y, sum[static_cast<size_t>(h)]);
       }
     }

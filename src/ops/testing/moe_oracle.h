@@ -4,8 +4,10 @@
 #ifndef OPST_OPS_TESTING_MOE_ORACLE_H_
 #define OPST_OPS_TESTING_MOE_ORACLE_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ops/testing/matmul_oracle.h"
@@ -39,13 +41,27 @@ struct TestExperts {
               PackExperts(context, down.Stacked(num_experts), format, PanelOrder::kPlain)};
   }
 
+  // Random biases for every product.
+  void AddBiases(uint32_t seed) {
+    gate_up_bias.emplace(Matrix::Random(DType::kF32, num_experts, 2 * ffn, seed));
+    down_bias.emplace(Matrix::Random(DType::kF32, num_experts, hidden, seed + 1));
+    packed.gate_up_bias = gate_up_bias->view();
+    packed.down_bias = down_bias->view();
+  }
+
   int64_t num_experts;
   int64_t hidden;
   int64_t ffn;
   Matrix gate_up;
   Matrix down;
+  std::optional<Matrix> gate_up_bias;  // [E, 2F]
+  std::optional<Matrix> down_bias;     // [E, H]
   ExpertWeights packed;
 };
+
+inline double BiasOf(const std::optional<Matrix>& bias, int64_t expert, int64_t column) {
+  return bias ? bias->At(expert, column) : 0;
+}
 
 // A value and a bound on the error of the f32 computation of it.
 struct Bounded {
@@ -54,10 +70,19 @@ struct Bounded {
 };
 
 // act(gate) with the promised accuracy of the activation; `error` is that of the gate.
-inline Bounded Activated(Activation activation, double gate, double error) {
+inline Bounded Activated(const MoeFfnOptions& options, double gate, double error) {
+  const Activation activation = options.activation;
   constexpr double kSteepest = 1.13;  // of all of them
   constexpr double kUlp = 0x1p-23;
   if (activation == Activation::kRelu) return {gate > 0 ? gate : 0, error};
+  if (activation == Activation::kClampedSwiglu) {
+    const double alpha = options.limits.alpha;
+    const double g = std::min(gate, static_cast<double>(options.limits.limit));
+    const double value = g / (1 + std::exp(-alpha * g));
+    // Rounding alpha·g moves e^-alpha·g by as much.
+    const double ulps = 4 + 2 * std::abs(alpha * g);
+    return {value, kSteepest * error + ulps * kUlp * std::abs(value) + 0x1p-120};
+  }
   const double u = 0.79788456080286535588 * (gate + 0.044715 * gate * gate * gate);
   const bool is_silu = activation == Activation::kSilu;
   const double value = gate / (1 + std::exp(is_silu ? -gate : -2 * u));
@@ -65,19 +90,32 @@ inline Bounded Activated(Activation activation, double gate, double error) {
   return {value, kSteepest * error + ulps * kUlp * std::abs(value) + 0x1p-120};
 }
 
-// act(W_gate x) ∘ (W_up x) of one expert.
+// What act(gate) is multiplied with.
+inline double UpFactor(const MoeFfnOptions& options, double up) {
+  if (options.activation != Activation::kClampedSwiglu) return up;
+  const double limit = options.limits.limit;
+  return std::clamp(up, -limit, limit) + 1;
+}
+
+// act(W_gate x + b) ∘ (W_up x + b) of one expert.
 inline std::vector<Bounded> HiddenActivations(const TestExperts& experts, int64_t expert,
-                                              Activation activation, const std::vector<double>& x) {
+                                              const MoeFfnOptions& options,
+                                              const std::vector<double>& x) {
   std::vector<Bounded> hidden;
   const int64_t first = expert * 2 * experts.ffn;
   for (int64_t f = 0; f < experts.ffn; ++f) {
     const DotProduct gate = Dot(x, experts.gate_up.Row(first + f));
     const DotProduct up = Dot(x, experts.gate_up.Row(first + experts.ffn + f));
-    const double up_error = ChainError(experts.hidden, up.magnitude);
+    const double gate_bias = BiasOf(experts.gate_up_bias, expert, f);
+    const double up_bias = BiasOf(experts.gate_up_bias, expert, experts.ffn + f);
+    // Two more terms than inputs: the bias, and the 1 of the clamped kind.
+    const double up_error = ChainError(experts.hidden + 2, up.magnitude + std::abs(up_bias) + 1);
     const Bounded act =
-        Activated(activation, gate.value, ChainError(experts.hidden, gate.magnitude));
-    const double value = act.value * up.value;
-    hidden.push_back({value, act.error * (std::abs(up.value) + up_error) +
+        Activated(options, gate.value + gate_bias,
+                  ChainError(experts.hidden + 1, gate.magnitude + std::abs(gate_bias)));
+    const double factor = UpFactor(options, up.value + up_bias);
+    const double value = act.value * factor;
+    hidden.push_back({value, act.error * (std::abs(factor) + up_error) +
                                  std::abs(act.value) * up_error + 0x1p-24 * std::abs(value)});
   }
   return hidden;
@@ -85,7 +123,7 @@ inline std::vector<Bounded> HiddenActivations(const TestExperts& experts, int64_
 
 // The layer's output for `x` under `plan`, [T·H], to which `before` is added unless it is null.
 inline std::vector<Bounded> MoeOracle(const Matrix& x, const RoutingPlan& plan,
-                                      const TestExperts& experts, Activation activation,
+                                      const TestExperts& experts, const MoeFfnOptions& options,
                                       const Matrix* before = nullptr) {
   const int64_t width = experts.hidden;
   std::vector<Bounded> out(static_cast<size_t>(plan.num_tokens * width));
@@ -102,10 +140,10 @@ inline std::vector<Bounded> MoeOracle(const Matrix& x, const RoutingPlan& plan,
       const int64_t expert = plan.expert_ids[slot];
       if (expert < 0) continue;
       const double weight = plan.expert_weights[slot];
-      const std::vector<Bounded> hidden = HiddenActivations(experts, expert, activation, input);
+      const std::vector<Bounded> hidden = HiddenActivations(experts, expert, options, input);
       for (int64_t h = 0; h < width; ++h) {
-        double value = 0;
-        double magnitude = 0;
+        double value = BiasOf(experts.down_bias, expert, h);
+        double magnitude = std::abs(value);
         double error = 0;
         for (int64_t f = 0; f < experts.ffn; ++f) {
           const double w = experts.down.At(expert * width + h, f);
@@ -115,7 +153,7 @@ inline std::vector<Bounded> MoeOracle(const Matrix& x, const RoutingPlan& plan,
           error += std::abs(w) * activated.error;
         }
         sums[h].value += weight * value;
-        sums[h].error += std::abs(weight) * (error + ChainError(experts.ffn, magnitude));
+        sums[h].error += std::abs(weight) * (error + ChainError(experts.ffn + 1, magnitude));
         magnitudes[static_cast<size_t>(h)] += std::abs(weight * value);
       }
     }
