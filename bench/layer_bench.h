@@ -34,7 +34,7 @@ struct LayerBenchOptions {
 //   GFLOP/s  6·T·k·H·F / time     GB/s  bytes of the distinct experts used / time
 //   % of FMA peak, % of roofline = max(bytes / bandwidth, flop / peak) / time; each run is compared
 //   with the peak measured just before it, with the row's median bandwidth
-// Errors: kInvalidArgument for a wrong result or T outside 1 … 2³¹ / k; kOutOfMemory before any
+// Errors: WrongResult; kInvalidArgument for T outside 1 … 2³¹ / k; kOutOfMemory before any
 // work when the shape does not fit the free memory.
 Report RunLayerBench(const Context& context, const LayerBenchOptions& options,
                      const ProgressFn& on_progress = {});

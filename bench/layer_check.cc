@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "bench/wrong_result.h"
 
 namespace opst::bench {
 namespace {
@@ -114,10 +115,11 @@ double CheckRows(std::span<const CheckedRow> rows, std::span<const float> out,
     for (size_t n = 0; n < row.expected.size(); ++n) {
       const double value = out[static_cast<size_t>(row.token) * row.expected.size() + n];
       const double error = std::fabs(value - row.expected[n]);
-      OPST_CHECK_ARG(error <= row.bound[n], "bench",
-                     Concat("the result of ", who, " must be right before it is timed"), "[",
-                     row.token, ",", n, "] is ", value, ", expected ", row.expected[n], " within ",
-                     row.bound[n]);
+      if (!(error <= row.bound[n])) {
+        throw WrongResult(Concat("the result of ", who, " must be right before it is timed"),
+                          Concat("[", row.token, ",", n, "] is ", value, ", expected ",
+                                 row.expected[n], " within ", row.bound[n]));
+      }
       if (row.bound[n] > 0) worst = std::max(worst, error / row.bound[n]);
     }
   }

@@ -23,9 +23,11 @@ struct CheckedRow {
 };
 
 // With u = 2⁻²⁴, S absolute sums, and silu' < 1.1:
-//   δg = H·u·Σ|W_g x|,  δu = H·u·Σ|W_u x|,  δh = (1.1·δg + 8u·|silu(g)|)·(|u| + δu) + |silu(g)|·δu
-//   + u·|h| bound = Σ_e w (Σ_f |W_d|·δh + F·u·Σ|W_d h|) + 64u·Σ_e w·|y_e|, the last for the weights
-//   and sums.
+// clang-format off
+//   δg = H·u·Σ|W_g x|,  δu = H·u·Σ|W_u x|
+//   δh = (1.1·δg + 8u·|silu(g)|)·(|u| + δu) + |silu(g)|·δu + u·|h|
+//   bound = Σ_e w (Σ_f |W_d|·δh + F·u·Σ|W_d h|) + 64u·Σ_e w·|y_e|, the last for weights and sums
+// clang-format on
 // `ids` and `weights` [T,k] are the routing that the computation used; `plain` saves making the
 // weights again, or is null. Slow: one thread's f64 work is shared by all workers, a few rows only.
 std::vector<CheckedRow> ComputeRows(const Context& context, const LayerShape& shape,
@@ -33,7 +35,7 @@ std::vector<CheckedRow> ComputeRows(const Context& context, const LayerShape& sh
                                     std::span<const int32_t> ids, std::span<const float> weights,
                                     std::span<const int64_t> tokens);
 
-// The largest |out - expected| / bound. Throws kInvalidArgument naming `who` and the element when
+// The largest |out - expected| / bound. Throws WrongResult naming `who` and the element when
 // it is above 1 or not a number: a wrong result is not timed.
 double CheckRows(std::span<const CheckedRow> rows, std::span<const float> out,
                  std::string_view who);

@@ -12,6 +12,7 @@
 #include "bench/interleaved_runs.h"
 #include "bench/layer_check.h"
 #include "bench/plain_loop.h"
+#include "bench/wrong_result.h"
 #include "opst/ops/gating.h"
 
 namespace opst::bench {
@@ -78,8 +79,9 @@ void LayerRunner::Check(Tokens& tokens, LayerRow& row) const {
   if (plain_ == nullptr) return;
   const PlainRouting plain = RunPlain(tokens, 0);
   const std::string difference = CompareRouting(plan, plain, tokens.logits[0].data());
-  OPST_CHECK_ARG(difference.empty(), "bench", "our routing and the plain one must agree",
-                 difference);
+  if (!difference.empty()) {
+    throw WrongResult("our routing and the plain one must agree", difference);
+  }
   const auto expected = ComputeRows(context_, options_.shape, plain_.get(), tokens.x, plain.ids,
                                     plain.weights, checked);
   row.plain_max_error = CheckRows(expected, tokens.plain_out, "the plain loop");

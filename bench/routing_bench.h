@@ -24,7 +24,7 @@ struct RoutingBenchOptions {
 // Times Route (softmax, top-k, counting sort, both index maps) on logits that stand in the cache,
 // as they do after the router's product; plans are first compared with the plain routing's.
 //   GB/s  logits read and plan written / time, beside the read bandwidth at that size
-// Errors: kInvalidArgument for plans that differ and T outside 1 … 2³¹ / k.
+// Errors: WrongResult for plans that differ; kInvalidArgument for T outside 1 … 2³¹ / k.
 Report RunRoutingBench(const Context& context, const RoutingBenchOptions& options,
                        const ProgressFn& on_progress = {});
 

@@ -12,8 +12,7 @@
 namespace opst::bench {
 namespace {
 
-// Larger than any layer, small enough that products of four of them cannot overflow silently:
-// memory is checked before anything is allocated.
+// Larger than any layer.
 constexpr int64_t kMaxExtent = 1 << 20;
 
 constexpr std::string_view kKeys[] = {"hidden",        "ffn",           "num_experts",
@@ -103,6 +102,11 @@ LayerShape ParseShape(std::string_view name, std::string_view text, std::string_
     OPST_CHECK_ARG(seen.contains(key), origin, Concat("a shape must say ", key), "none");
   }
   OPST_CHECK_ARG(shape.top_k <= shape.num_experts, origin, "top_k must be at most num_experts",
+                 shape.ToString());
+  // Byte counts of all layers in f32, and of k·F a token, stay far from 2^63.
+  const double elements = static_cast<double>(shape.expert_elements()) *
+                          static_cast<double>(shape.num_experts * shape.num_layers);
+  OPST_CHECK_ARG(elements < 0x1p58, origin, "a model must have less than 2^58 weights",
                  shape.ToString());
   return shape;
 }

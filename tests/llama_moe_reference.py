@@ -47,9 +47,7 @@ class SplitExperts(nn.Module):
 
     def __init__(self, hidden, width, num_experts):
         super().__init__()
-        matrices = lambda *shape: nn.ParameterList(
-            nn.Parameter(torch.empty(*shape)) for _ in range(num_experts)
-        )
+        matrices = lambda *shape: nn.ParameterList(nn.Parameter(torch.empty(*shape)) for _ in range(num_experts))
         self.weight_gate = matrices(width, hidden)
         self.weight_up = matrices(width, hidden)
         self.weight_down = matrices(hidden, width)
@@ -137,11 +135,16 @@ class HandMade:
         """config.json in the published dialect and one safetensors file."""
         folder.mkdir(parents=True)
         config = model.config
-        kept = ("vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads "
-                "num_key_value_heads hidden_act max_position_embeddings initializer_range rms_norm_eps "
-                "bos_token_id eos_token_id tie_word_embeddings").split()
+        kept = (
+            "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads "
+            "num_key_value_heads hidden_act max_position_embeddings initializer_range rms_norm_eps "
+            "bos_token_id eos_token_id tie_word_embeddings"
+        ).split()
         fields = {key: getattr(config, key) for key in kept}
-        fields |= {"rope_theta": config.rope_parameters["rope_theta"], "torch_dtype": str(model.dtype).removeprefix("torch.")}
+        fields |= {
+            "rope_theta": config.rope_parameters["rope_theta"],
+            "torch_dtype": str(model.dtype).removeprefix("torch."),
+        }
         text = json.dumps(fields | self.fields, indent=2, sort_keys=True)
         (folder / "config.json").write_text(text + "\n")
         tensors = {self.rename(name): value for name, value in model.state_dict().items()}
@@ -186,7 +189,9 @@ VERSION_2 = HandMade(
         "add_rescale_bias": False,
         "sliding_window": None,
     },
-    lambda name: name.replace(".mlp.moe.gate.gate_network.", ".block_sparse_moe.gate.")
-    .replace(".mlp.moe.", ".block_sparse_moe.")
-    .replace(".mlp.residual.", ".mlp_residual."),
+    lambda name: (
+        name.replace(".mlp.moe.gate.gate_network.", ".block_sparse_moe.gate.")
+        .replace(".mlp.moe.", ".block_sparse_moe.")
+        .replace(".mlp.residual.", ".mlp_residual.")
+    ),
 )

@@ -103,9 +103,7 @@ CHECKPOINTS = {
 }
 # fmt: on
 # bf16 halves the files; the golden outputs are computed from the rounded weights in f32.
-CHECKPOINTS |= {
-    name: {"dtype": torch.bfloat16} | arguments for name, arguments in tiny_families.CHECKPOINTS.items()
-}
+CHECKPOINTS |= {name: {"dtype": torch.bfloat16} | arguments for name, arguments in tiny_families.CHECKPOINTS.items()}
 
 
 def scale_of(family, name, parameter):

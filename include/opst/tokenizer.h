@@ -39,12 +39,14 @@ struct DecodeOptions {
 // bytes with errors="replace"; so does this one).
 //
 // Supported
+// clang-format off
 //   model           BPE: merges as "a b" or ["a","b"], ignore_merges, byte_fallback, unk, fuse_unk
 //   normalizer      none, NFC, NFD, NFKC, NFKD, Prepend, Replace, Sequence
 //   pre_tokenizer   none, ByteLevel, Split, Digits, Metaspace, Sequence
 //   post_processor  none, ByteLevel, TemplateProcessing (for one text), Sequence
-//   decoder         none, ByteLevel, Replace, ByteFallback, Fuse, Strip (start), Metaspace,
-//   Sequence added tokens    all five flags
+//   decoder         none, ByteLevel, Replace, ByteFallback, Fuse, Strip (start), Metaspace, Sequence
+//   added tokens    all five flags
+// clang-format on
 // Everything else is refused by name: a field that is skipped would be a silent wrong answer.
 // "truncation" and "padding" are wishes of a caller, not of the model, and are not applied.
 //

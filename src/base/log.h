@@ -30,8 +30,8 @@ std::string_view Name(LogTopic topic);
 class Logger {
  public:
   // `names` are levels and topics, as in the setting `log`; the most talkative level counts, and
-  // with topics alone it is kWarning. An empty sink means standard error, each line behind "opst:
-  // ".
+  // with topics alone it is kWarning. An empty sink means standard error, each line behind "opst:"
+  // and a space.
   explicit Logger(std::span<const std::string_view> names, LogSink sink = {});
 
   // Cheap; ask before building an expensive text.

@@ -70,7 +70,8 @@ class ThreadPool {
   // for each other inside fn: one that throws would never come. Phases are sections.
   void Run(FunctionRef<void(int worker, int num_workers)> fn);
 
-  // Calls fn(index, worker) for every index in [0, n), handed out one by one, and waits only for
+  // Calls fn(index, worker) for every index in [0, n), handed out one by one, worker being any of
+  // 0 … num_workers()-1 (0 when n is 1), and waits only for
   // the workers that came before the last index was taken: one that another process keeps from its
   // core holds up nobody. After an exception the worker that threw takes no more indices.
   void ParallelFor(size_t n, FunctionRef<void(size_t index, int worker)> fn);

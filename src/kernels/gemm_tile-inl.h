@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Registers of the largest tile (accumulators + weights + broadcast input):
-//   AVX-512  12 rows x 2 panels   24 + 2 + 1 of 32 zmm   24 FMA for 14 loads
+//   AVX-512  12 rows x 2 panels   24 + 2 + 1 of 32 zmm   24 FMA for 20 loads (14 without operands)
 //   AVX2      6 rows x 1 panel    12 + 2 + 1 of 16 ymm   12 FMA for  8 loads
 //   NEON      6 rows x 1 panel    24 + 4 + 1 of 32 q
 //   SSE2      3 rows x 1 panel    12 + 4     of 16 xmm   (baseline: correct, not fast)

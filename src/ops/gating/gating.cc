@@ -59,7 +59,8 @@ void GateVectorized(const Context& context, const GatingRequest& request) {
   GatingResult& result = *request.result;
   std::atomic<int64_t> num_empty_rows{0};
   const auto num_tasks = static_cast<size_t>((num_tokens + kRowsPerTask - 1) / kRowsPerTask);
-  const size_t num_workers = std::min(static_cast<size_t>(context.num_threads()), num_tasks);
+  // Any worker may come first, however few tasks there are; a single task runs on worker 0.
+  const size_t num_workers = num_tasks > 1 ? static_cast<size_t>(context.num_threads()) : 1;
   std::vector<GatingScratch> scratches(num_workers,
                                        GatingScratch(num_experts, request.options->num_groups));
   context.pool().ParallelFor(num_tasks, [&](size_t task, int worker) {
