@@ -21,7 +21,7 @@ def mix(experts, x, ids, weights):
     """sum_j weights[t, j] * experts[ids[t, j]](x[t]), token by token."""
     rows = []
     for token in range(x.shape[0]):
-        chosen = zip(ids[token].tolist(), weights[token])
+        chosen = zip(ids[token].tolist(), weights[token], strict=True)
         rows.append(sum(weight * experts(x[token], expert) for expert, weight in chosen))
     return torch.stack(rows)
 
@@ -47,7 +47,10 @@ class SplitExperts(nn.Module):
 
     def __init__(self, hidden, width, num_experts):
         super().__init__()
-        matrices = lambda *shape: nn.ParameterList(nn.Parameter(torch.empty(*shape)) for _ in range(num_experts))
+
+        def matrices(*shape):
+            return nn.ParameterList(nn.Parameter(torch.empty(*shape)) for _ in range(num_experts))
+
         self.weight_gate = matrices(width, hidden)
         self.weight_up = matrices(width, hidden)
         self.weight_down = matrices(hidden, width)
@@ -116,7 +119,10 @@ class ResidualBlock(nn.Module):
             return self.moe(x)
         rows = x.reshape(-1, x.shape[-1])
         _, weights, ids = self.moe.gate(rows)
-        experts = lambda row, expert: self.moe.experts[expert](row)
+
+        def experts(row, expert):
+            return self.moe.experts[expert](row)
+
         return mix(experts, rows, ids, weights).view_as(x) + self.residual(x)
 
 
