@@ -16,8 +16,10 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(opst_sanitize_none "")
 set(opst_sanitize_asan-ubsan -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 set(opst_sanitize_tsan -fsanitize=thread -fno-omit-frame-pointer)
+# Coverage for libFuzzer, which only clang has; tests/fuzz links its main.
+set(opst_sanitize_fuzz -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 if(NOT DEFINED opst_sanitize_${OPST_SANITIZE})
-  message(FATAL_ERROR "OPST_SANITIZE=${OPST_SANITIZE} is unknown; it is one of: none, asan-ubsan, tsan")
+  message(FATAL_ERROR "OPST_SANITIZE=${OPST_SANITIZE} is unknown; it is one of: none, asan-ubsan, tsan, fuzz")
 endif()
 set(OPST_SANITIZE_FLAGS ${opst_sanitize_${OPST_SANITIZE}})
 

@@ -5,6 +5,7 @@
 #
 #   scripts/setup.sh           compiler, build tools, C++ libraries: enough for `make demo`
 #   scripts/setup.sh --tests   also GoogleTest and the Python packages of scripts/requirements.txt in .venv
+#   scripts/setup.sh --fuzz    also clang with libFuzzer, for scripts/fuzz.sh
 #
 # OPST_SKIP_TORCH=1 leaves PyTorch out: outside machines with a CPU-only wheel it is a download of several GB.
 # Every step looks at what is there first, so a second call does nothing. System packages are only ever taken from
@@ -97,6 +98,10 @@ install_packages() {
     need_package ca-certificates
     need_command git git
     need_command python3 python3
+  fi
+  if [ "$with_fuzz" = yes ]; then
+    need_command clang clang++
+    need_package libclang-rt-dev
   fi
   [ ${#missing[@]} != 0 ] || return 0
   apt_install "${missing[@]}"
@@ -193,14 +198,16 @@ install_python() {
 }
 
 with_tests=no
+with_fuzz=no
 for argument in "$@"; do
   case "$argument" in
     --tests) with_tests=yes ;;
+    --fuzz) with_fuzz=yes ;;
     -h | --help)
-      sed -n '2,11s/^# \{0,1\}//p' "$0"
+      sed -n '2,12s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
-    *) fail "unknown option $argument; known: --tests, --help" ;;
+    *) fail "unknown option $argument; known: --tests, --fuzz, --help" ;;
   esac
 done
 

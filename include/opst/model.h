@@ -58,7 +58,8 @@ struct ForwardOptions {
 class Model {
  public:
   // Maps (load = "map") or reads (load = "read", the setting of the context) a file that `Convert`
-  // wrote. Weights are used where they lie. Throws kIo, kOutOfMemory.
+  // wrote. Weights are used where they lie. With the setting `check_on_load` the checksum of every
+  // tensor is compared first. Throws kIo, kOutOfMemory.
   static Model Load(const Context& context, const std::string& path);
 
   Model(Model&&) noexcept;

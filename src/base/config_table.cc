@@ -63,6 +63,12 @@ constexpr auto kTable = std::to_array<ConfigRow>({
      .help = "map = weights stay in the page cache and are shared between processes; read = a "
              "private copy in huge pages",
      .choices = "map|read"},
+    {.key = "check_on_load",
+     .environment = "OPST_CHECK_ON_LOAD",
+     .type = ConfigType::kBool,
+     .default_value = "off",
+     .help = "compares the checksum of every tensor when a model is loaded, which reads the whole "
+             "file"},
     {.key = "force_fp32",
      .environment = "OPST_FORCE_FP32",
      .type = ConfigType::kBool,

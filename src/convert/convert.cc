@@ -3,13 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opst/convert.h"
 
-#include <array>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "convert/matrix_packer.h"
+#include "convert/model_source.h"
 #include "convert/source_map.h"
 #include "io/checksum.h"
 #include "io/safetensors_dtype.h"
@@ -17,28 +18,6 @@
 
 namespace opst {
 namespace {
-
-constexpr uint64_t kMaxTextFileBytes = uint64_t{128} << 20;
-// Files of the source that travel inside the packed one.
-constexpr std::array<std::string_view, 5> kTextFiles = {
-    "tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja",
-    "special_tokens_map.json"};
-
-struct TextFile {
-  std::string name;
-  std::string content;
-};
-
-std::vector<TextFile> ReadTextFiles(const std::string& folder) {
-  std::vector<TextFile> files;
-  for (const std::string_view name : kTextFiles) {
-    const std::string path = JoinPath(folder, name);
-    if (KindOf(path) != PathKind::kFile) continue;
-    std::string content = ReadWholeFile(path, kMaxTextFileBytes);
-    if (!content.empty()) files.push_back({std::string(name), std::move(content)});
-  }
-  return files;
-}
 
 std::string Key(std::string_view prefix, std::string_view name) { return Concat(prefix, name); }
 
@@ -92,9 +71,8 @@ class TensorWriter {
   Checksum checksum_;
 };
 
-void WriteTensors(const Context& context, const ShardedCheckpoint& checkpoint,
-                  const SourceMap& sources, const ConvertOptions& options,
-                  SafetensorsWriter& writer) {
+void WriteTensors(const Context& context, const ModelSource& source, const SourceMap& sources,
+                  const ConvertOptions& options, SafetensorsWriter& writer) {
   uint64_t done = 0;
   for (const MappedTensor& tensor : sources.tensors()) {
     TensorWriter output(writer, tensor.packed.name());
@@ -105,9 +83,9 @@ void WriteTensors(const Context& context, const ShardedCheckpoint& checkpoint,
     };
     for (const SourceMatrix& matrix : tensor.matrices) {
       if (tensor.packed.storage == Storage::kPanels) {
-        PackSource(context, checkpoint, tensor.packed.layout_as(tensor.format), matrix, sink);
+        PackSource(context, source, tensor.packed.layout_as(tensor.format), matrix, sink);
       } else {
-        CopySource(checkpoint, matrix, sink);
+        CopySource(source, matrix, sink);
       }
     }
     output.Finish();
@@ -130,30 +108,32 @@ void ReportUnknownFields(const Context& context, const std::string& file,
 
 }  // namespace
 
-ConvertReport Convert(const Context& context, const std::string& source, const std::string& output,
+ConvertReport Convert(const Context& context, const std::string& path, const std::string& output,
                       const ConvertOptions& options) {
-  const ShardedCheckpoint checkpoint = ShardedCheckpoint::Open(source);
-  const std::string config_path = JoinPath(checkpoint.folder(), "config.json");
-  const std::string config_json = ReadWholeFile(config_path, 1 << 20);
+  OPST_CHECK_ARG(IsModelFloat(options.expanded), "convert",
+                 "quantised weights expand to f32, bf16 or f16", Name(options.expanded));
+  const std::unique_ptr<const ModelSource> source = OpenModelSource(path, options.expanded);
   ConvertReport report;
-  const ModelConfig config = ReadModelConfig(config_json, config_path, &report.unknown_fields);
+  const ModelConfig config =
+      ReadModelConfig(source->config_json(), source->config_path(), &report.unknown_fields);
+  for (const std::string& name : source->unknown_settings()) report.unknown_fields.push_back(name);
   report.family = config.family;
-  ReportUnknownFields(context, config_path, report, options);
-  const SourceMap sources(checkpoint, FindFamily(config.family, config_path), config);
-  report.num_source_tensors = static_cast<int64_t>(checkpoint.tensors().size());
-  report.source_bytes = checkpoint.total_bytes();
+  ReportUnknownFields(context, source->config_path(), report, options);
+  const SourceMap sources(*source, FindFamily(config.family, source->config_path()), config);
+  report.num_source_tensors = source->num_stored_tensors();
+  report.source_bytes = source->stored_bytes();
   report.unused_tensors = sources.unused();
 
-  const std::vector<TextFile> files = ReadTextFiles(checkpoint.folder());
+  const std::vector<TextFile>& files = source->text_files();
   SafetensorsWriter writer(
-      output, Declarations(sources, files), Metadata(config_json, config, sources, files),
+      output, Declarations(sources, files), Metadata(source->config_json(), config, sources, files),
       {.if_exists = options.overwrites ? IfExists::kReplace : IfExists::kRefuse});
   for (const TextFile& file : files) {
     TensorWriter text(writer, Concat(kFilePrefix, file.name));
     text.Append(std::as_bytes(std::span(file.content)));
     text.Finish();
   }
-  WriteTensors(context, checkpoint, sources, options, writer);
+  WriteTensors(context, *source, sources, options, writer);
   writer.Finish();
   report.output_bytes = writer.file_bytes();
   // Header, texts and padding are in the total but in no tensor.

@@ -45,7 +45,7 @@ void GatherRows(const ShardedCheckpoint& checkpoint, const SourceRows& part, int
 // parts are read one by one and copied below each other when it spans several.
 class RowSlice {
  public:
-  RowSlice(const ShardedCheckpoint& checkpoint, std::span<const SourceRows> parts, int64_t begin,
+  RowSlice(const ModelSource& checkpoint, std::span<const SourceRows> parts, int64_t begin,
            int64_t end) {
     const int64_t columns = parts.front().columns;
     const DType dtype = *DTypeFromSafetensors(parts.front().tensor->tensor->dtype);
@@ -92,7 +92,7 @@ std::pair<int64_t, int64_t> CoveredRows(int64_t rows, int64_t width, int64_t beg
   return {std::min(rows, begin * width), std::min(rows, end * width)};
 }
 
-void PackPanels(const ShardedCheckpoint& checkpoint, const PanelLayout& layout,
+void PackPanels(const ModelSource& checkpoint, const PanelLayout& layout,
                 const SourceMatrix& source, int64_t begin, int64_t end, std::byte* out) {
   PanelLayout slice = layout;
   if (layout.order == PanelOrder::kPlain) {
@@ -112,8 +112,8 @@ void PackPanels(const ShardedCheckpoint& checkpoint, const PanelLayout& layout,
 
 }  // namespace
 
-void PackSource(const Context& context, const ShardedCheckpoint& checkpoint,
-                const PanelLayout& layout, const SourceMatrix& source, const ByteSink& sink) {
+void PackSource(const Context& context, const ModelSource& checkpoint, const PanelLayout& layout,
+                const SourceMatrix& source, const ByteSink& sink) {
   const int64_t num_panels = layout.num_panels();
   const auto panels_per_slice =
       std::clamp<int64_t>(static_cast<int64_t>(kSliceBytes / layout.panel_bytes()), 1, num_panels);
@@ -132,8 +132,7 @@ void PackSource(const Context& context, const ShardedCheckpoint& checkpoint,
   }
 }
 
-void CopySource(const ShardedCheckpoint& checkpoint, const SourceMatrix& source,
-                const ByteSink& sink) {
+void CopySource(const ModelSource& checkpoint, const SourceMatrix& source, const ByteSink& sink) {
   for (const SourceRows& part : source.parts) {
     if (part.strides) {
       const RowSlice rows(checkpoint, std::span(&part, 1), 0, part.num_rows);

@@ -16,12 +16,11 @@ namespace opst {
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
 // Sends the panels of `source` to `sink` in order; slices are packed by all workers.
-void PackSource(const Context& context, const ShardedCheckpoint& checkpoint,
-                const PanelLayout& layout, const SourceMatrix& source, const ByteSink& sink);
+void PackSource(const Context& context, const ModelSource& checkpoint, const PanelLayout& layout,
+                const SourceMatrix& source, const ByteSink& sink);
 
 // Sends the rows of `source` as they are.
-void CopySource(const ShardedCheckpoint& checkpoint, const SourceMatrix& source,
-                const ByteSink& sink);
+void CopySource(const ModelSource& checkpoint, const SourceMatrix& source, const ByteSink& sink);
 
 }  // namespace opst
 

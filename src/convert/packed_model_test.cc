@@ -12,6 +12,7 @@
 
 #include "convert/testing/checkpoint_copy.h"
 #include "opst/convert.h"
+#include "opst/model.h"
 
 namespace opst {
 namespace {
@@ -58,6 +59,21 @@ TEST_F(PackedModelTest, OneAlteredBitIsFoundByTheChecksum) {
   bytes[bytes.size() - 40] = static_cast<char>(bytes[bytes.size() - 40] ^ 1);
   Rewrite(bytes);
   EXPECT_THAT(ErrorOfOpening(), HasSubstr("checksum of head must be"));
+}
+
+TEST_F(PackedModelTest, AnAlteredFileDoesNotLoadWithCheckOnLoad) {
+  const Context checking({.settings = {{"check_on_load", "on"}}});
+  Model::Load(checking, copy_.output());
+  std::string bytes = bytes_;
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
+  Rewrite(bytes);
+  Model::Load(context_, copy_.output());
+  try {
+    Model::Load(checking, copy_.output());
+    ADD_FAILURE() << "loaded";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("checksum of"));
+  }
 }
 
 TEST_F(PackedModelTest, ATruncatedFileIsRefused) {

@@ -47,8 +47,7 @@ std::string MappedTensor::source_names() const {
   return Concat(names.front(), " ... ", names.back());
 }
 
-SourceMap::SourceMap(const ShardedCheckpoint& checkpoint, const Family& family,
-                     const ModelConfig& config)
+SourceMap::SourceMap(const ModelSource& checkpoint, const Family& family, const ModelConfig& config)
     : checkpoint_(checkpoint), family_(family), config_(config) {
   for (const PackedTensor& packed : PackedTensors(config)) tensors_.push_back(Map(packed));
   if (config.ties_embeddings) CheckTiedHead();

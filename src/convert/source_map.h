@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "io/sharded_checkpoint.h"
+#include "convert/model_source.h"
 #include "model/family.h"
 #include "model/packed_tensors.h"
 
@@ -49,7 +49,7 @@ struct MappedTensor {
 class SourceMap {
  public:
   // Throws kIo naming missing tensors, wrong shapes, mixed dtypes, and source tensors left over.
-  SourceMap(const ShardedCheckpoint& checkpoint, const Family& family, const ModelConfig& config);
+  SourceMap(const ModelSource& checkpoint, const Family& family, const ModelConfig& config);
 
   const std::vector<MappedTensor>& tensors() const { return tensors_; }
   const std::vector<std::string>& unused() const { return unused_; }
@@ -73,7 +73,7 @@ class SourceMap {
   void CheckTiedHead();
   void CheckAllUsed();
 
-  const ShardedCheckpoint& checkpoint_;
+  const ModelSource& checkpoint_;
   const Family& family_;
   const ModelConfig& config_;
   std::vector<MappedTensor> tensors_;

@@ -30,7 +30,9 @@ Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;
 
 Model Model::Load(const Context& context, const std::string& path) {
-  return Model(PackedModel::Open(path, LoadOptionsOf(context.config())));
+  auto file = PackedModel::Open(path, LoadOptionsOf(context.config()));
+  if (context.config().GetBool("check_on_load")) file->CheckChecksums();
+  return Model(std::move(file));
 }
 
 const ModelConfig& Model::config() const { return weights_->config; }
