@@ -52,8 +52,8 @@ def fp8():
         values = np.zeros(shape, dtype=np.float32)
         exact = fp8_values(bits)
         for index in np.ndindex(*shape):
-            *l, r, c = index
-            values[index] = np.float32(exact[index]) * scales[(*l, r // 8, c // 16)]
+            *lead_index, r, c = index
+            values[index] = np.float32(exact[index]) * scales[(*lead_index, r // 8, c // 16)]
         parts[name] = torch.from_numpy(bits).view(torch.float8_e4m3fn)
         parts[f"{name}_scale_inv"] = torch.from_numpy(scales)
         expected[name] = torch.from_numpy(values)
@@ -142,7 +142,7 @@ def main():
     fp8()
     mxfp4()
     gptq("gptq", "gptq", has_order=True)
-    gptq("gptq-v2", "gptq_v2", has_order=False)
+    gptq("gptq-unordered", "gptq_v2", has_order=False)
     awq()
 
 

@@ -25,7 +25,7 @@ const std::string kQuantised = std::string(OPST_SOURCE_DIR) + "/tests/data/quant
 
 class QuantisedSource : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, QuantisedSource,
-                         ::testing::Values("fp8", "mxfp4", "gptq", "gptq-v2", "awq"),
+                         ::testing::Values("fp8", "mxfp4", "gptq", "gptq-unordered", "awq"),
                          [](const auto& method) {
                            std::string name = method.param;
                            std::replace(name.begin(), name.end(), '-', '_');

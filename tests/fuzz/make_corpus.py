@@ -38,12 +38,22 @@ def safetensors():
     write("safetensors", "truncated", safetensors_file(good, bytes(18)))
     write("safetensors", "length_wraps", b"\xff" * 8 + b"{}")
     write("safetensors", "too_short", b"\x01\x02")
-    write("safetensors", "shape_and_offsets_differ", safetensors_file({"a": tensor("F32", [32, 8], 0, 65536)}, bytes(64)))
+    write(
+        "safetensors", "shape_and_offsets_differ", safetensors_file({"a": tensor("F32", [32, 8], 0, 65536)}, bytes(64))
+    )
     write("safetensors", "end_before_begin", safetensors_file({"a": tensor("U8", [1], 5, 4)}, bytes(8)))
     write("safetensors", "negative_offset", safetensors_file({"a": tensor("U8", [1], -1, 0)}, bytes(8)))
-    write("safetensors", "overlap", safetensors_file({"a": tensor("U8", [4], 0, 4), "b": tensor("U8", [4], 2, 6)}, bytes(6)))
+    write(
+        "safetensors",
+        "overlap",
+        safetensors_file({"a": tensor("U8", [4], 0, 4), "b": tensor("U8", [4], 2, 6)}, bytes(6)),
+    )
     write("safetensors", "product_overflows", safetensors_file({"a": tensor("F32", [2**62, 8], 0, 0)}))
-    write("safetensors", "duplicate", safetensors_file('{"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"a":{}}', b"x"))
+    write(
+        "safetensors",
+        "duplicate",
+        safetensors_file('{"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"a":{}}', b"x"),
+    )
     write("safetensors", "deep", safetensors_file('{"a":' + "[" * 3000))
 
 
@@ -147,12 +157,29 @@ def tokenizer_and_config():
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
     good = {"model": model, "pre_tokenizer": byte_level, "decoder": byte_level, "added_tokens": []}
     write("tokenizer", "good", json.dumps(good))
-    split = {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}|\s+(?!\S)|\s+"}, "behavior": "Isolated", "invert": False}
+    split = {
+        "type": "Split",
+        "pattern": {"Regex": r"\p{N}{1,3}|\s+(?!\S)|\s+"},
+        "behavior": "Isolated",
+        "invert": False,
+    }
     write("tokenizer", "split", json.dumps({**good, "pre_tokenizer": split}))
     nested = {"type": "Sequence", "pretokenizers": [split, byte_level]}
-    added = [{"id": 4, "content": "<s>", "special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}]
+    added = [
+        {
+            "id": 4,
+            "content": "<s>",
+            "special": True,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+        }
+    ]
     write("tokenizer", "sequence", json.dumps({**good, "pre_tokenizer": nested, "added_tokens": added}))
-    write("tokenizer", "backtracking", json.dumps({**good, "pre_tokenizer": {**split, "pattern": {"Regex": "(a|a?)+$"}}}))
+    write(
+        "tokenizer", "backtracking", json.dumps({**good, "pre_tokenizer": {**split, "pattern": {"Regex": "(a|a?)+$"}}})
+    )
     write("tokenizer", "deep", "[" * 4000)
     write("tokenizer", "id_absurd", json.dumps({"model": {**model, "vocab": {"a": 2**62}}}))
     write("tokenizer", "duplicate", '{"model":{"type":"BPE","vocab":{"a":0,"a":1},"merges":[]}}')
@@ -193,7 +220,9 @@ def packed(tool):
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         (root / "config.json").write_text(json.dumps(config))
-        (root / "model.safetensors").write_bytes(safetensors_file(header, bytes(range(256)) * (end // 256) + bytes(end % 256)))
+        (root / "model.safetensors").write_bytes(
+            safetensors_file(header, bytes(range(256)) * (end // 256) + bytes(end % 256))
+        )
         subprocess.run([tool, "convert", folder, str(root / "m.opst")], check=True)
         content = (root / "m.opst").read_bytes()
     write("packed", "good", content)
