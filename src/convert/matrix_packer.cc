@@ -21,8 +21,8 @@ constexpr uint64_t kCopyBytes = uint64_t{32} << 20;
 
 // Copies rows [begin, end) of a part with strides to `out`, one below the other.
 template <typename Element>
-void GatherRows(const ShardedCheckpoint& checkpoint, const SourceRows& part, int64_t begin,
-                int64_t end, std::byte* out) {
+void GatherRows(const ModelSource& checkpoint, const SourceRows& part, int64_t begin, int64_t end,
+                std::byte* out) {
   const SourceStrides& strides = *part.strides;
   const int64_t first = strides.first + begin * strides.row;
   const int64_t last =
