@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opst/convert.h"
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <utility>
@@ -13,8 +14,10 @@
 #include "convert/model_source.h"
 #include "convert/source_map.h"
 #include "io/checksum.h"
+#include "io/quote.h"
 #include "io/safetensors_dtype.h"
 #include "io/safetensors_writer.h"
+#include "opst/tokenizer.h"
 
 namespace opst {
 namespace {
@@ -97,7 +100,7 @@ void ReportUnknownFields(const Context& context, const std::string& file,
   if (report.unknown_fields.empty()) return;
   std::string list;
   for (const std::string& field : report.unknown_fields) {
-    list += Concat(list.empty() ? "" : ", ", field);
+    list += Concat(list.empty() ? "" : ", ", Quote(field));
   }
   OPST_CHECK_IO(!options.is_strict, file,
                 Concat("with --strict every field must be known to the family ", report.family),
@@ -106,12 +109,43 @@ void ReportUnknownFields(const Context& context, const std::string& file,
                       report.family, " names are ignored: ", list);
 }
 
+// Leave to replace an older output is no leave to replace what is being converted.
+void CheckOutputIsNoSource(const std::string& source, const std::string& output) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::exists(output, error) || fs::path(output).extension() == ".opst") return;
+  const fs::path folder = fs::is_directory(source, error)
+                              ? fs::path(source)
+                              : fs::absolute(source, error).parent_path();
+  for (const fs::path& path : {fs::absolute(output, error), fs::weakly_canonical(output, error)}) {
+    OPST_CHECK_IO(!fs::equivalent(path.parent_path(), folder, error), output,
+                  "output must not replace a file of the source folder",
+                  Quote(path.filename().string()));
+  }
+}
+
+// A model without a usable tokenizer still serves token ids, so this is no error here.
+void WarnOfUnusableTokenizer(const Context& context, const std::string& source,
+                             const std::vector<TextFile>& files) {
+  for (const TextFile& file : files) {
+    if (file.name != "tokenizer.json") continue;
+    try {
+      (void)Tokenizer::FromJson(file.content, file.name);
+    } catch (const Error& error) {
+      context.log().Write(
+          LogLevel::kWarning, "[", source,
+          "] the model will give no text, its tokenizer is refused: ", error.what());
+    }
+  }
+}
+
 }  // namespace
 
 ConvertReport Convert(const Context& context, const std::string& path, const std::string& output,
                       const ConvertOptions& options) {
   OPST_CHECK_ARG(IsModelFloat(options.expanded), "convert",
                  "quantised weights expand to f32, bf16 or f16", Name(options.expanded));
+  CheckOutputIsNoSource(path, output);
   const std::unique_ptr<const ModelSource> source = OpenModelSource(path, options.expanded);
   ConvertReport report;
   const ModelConfig config =
@@ -125,6 +159,7 @@ ConvertReport Convert(const Context& context, const std::string& path, const std
   report.unused_tensors = sources.unused();
 
   const std::vector<TextFile>& files = source->text_files();
+  WarnOfUnusableTokenizer(context, source->folder(), files);
   SafetensorsWriter writer(
       output, Declarations(sources, files), Metadata(source->config_json(), config, sources, files),
       {.if_exists = options.overwrites ? IfExists::kReplace : IfExists::kRefuse});

@@ -5,10 +5,12 @@
 
 #include <fcntl.h>
 #include <stdio.h>  // renameat2
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/check.h"
 
@@ -27,29 +29,49 @@ int RenameToFreeName(const char* from, const char* to) {
   return ::rename(from, to) == 0 ? 0 : errno;
 }
 
+bool IsLink(const std::string& path) {
+  struct stat status;
+  return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+}
+
 }  // namespace
 
 OutputFile::OutputFile(std::string path, IfExists if_exists)
     : path_(std::move(path)), if_exists_(if_exists) {
+  OPST_CHECK_ARG(!path_.empty(), "output_file", "the output must have a name", "an empty one");
   const PathKind kind = KindOf(path_);
   OPST_CHECK_IO(kind == PathKind::kMissing || kind == PathKind::kFile, path_,
                 "output must be a regular file",
                 kind == PathKind::kFolder ? "a folder" : "a device");
   OPST_CHECK_IO(kind == PathKind::kMissing || if_exists_ == IfExists::kReplace, path_,
                 "output must not exist yet", "an existing file, and no leave to replace it");
-  // A killed process may have left a name behind and its number may come back, so try several.
-  for (int i = 0; i < kMaxNames && !descriptor_.is_open(); ++i) {
+  OPST_CHECK_IO(kind == PathKind::kFile || !IsLink(path_), path_, "output must be a regular file",
+                "a symbolic link to nothing");
+  const std::string folder = ParentFolder(path_);
+  descriptor_ = FileDescriptor(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+  if (descriptor_.is_open()) return;
+  const int error_number = MakeTemporary([&](const std::string& name) {
+    descriptor_ =
+        FileDescriptor(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    return descriptor_.is_open() ? 0 : errno;
+  });
+  OPST_CHECK_IO(error_number == 0, temporary_path_, "temporary file must open for writing",
+                ErrnoText(error_number));
+}
+
+// A killed process may have left a name behind and its number may come back, so several are tried.
+template <typename Make>
+int OutputFile::MakeTemporary(Make make) {
+  int error_number = EEXIST;
+  for (int i = 0; i < kMaxNames && error_number == EEXIST; ++i) {
     temporary_path_ = Concat(path_, ".tmp-", ::getpid(), "-", i);
-    descriptor_ = FileDescriptor(
-        ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (!descriptor_.is_open() && errno != EEXIST) break;
+    error_number = make(temporary_path_);
   }
-  OPST_CHECK_IO(descriptor_.is_open(), temporary_path_, "temporary file must open for writing",
-                ErrnoText(errno));
+  return error_number;
 }
 
 OutputFile::~OutputFile() {
-  if (!is_committed_) ::unlink(temporary_path_.c_str());
+  if (!is_committed_ && !temporary_path_.empty()) ::unlink(temporary_path_.c_str());
 }
 
 void OutputFile::Reserve(uint64_t num_bytes) {
@@ -102,6 +124,18 @@ void OutputFile::WriteFully(uint64_t offset, std::span<const std::byte> bytes) {
 void OutputFile::Commit() {
   Flush();
   if (::fsync(descriptor_.get()) != 0) ThrowWriteFailed(errno, flushed_bytes_);
+  if (temporary_path_.empty()) {
+    const std::string handle = Concat("/proc/self/fd/", descriptor_.get());
+    const int named = MakeTemporary([&](const std::string& name) {
+      const int status =
+          ::linkat(AT_FDCWD, handle.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW);
+      return status == 0 ? 0 : errno;
+    });
+    if (named != 0) {
+      const std::string wanted = std::exchange(temporary_path_, {});  // not ours to remove
+      ThrowIo(wanted, "finished file must get its temporary name", ErrnoText(named));
+    }
+  }
   if (const int error_number = descriptor_.Close(); error_number != 0) {
     ThrowWriteFailed(error_number, flushed_bytes_);
   }
@@ -121,9 +155,9 @@ void OutputFile::Commit() {
 }
 
 void OutputFile::ThrowWriteFailed(int error_number, uint64_t num_bytes) const {
-  ThrowIo(
-      path_, "disk must take what is written",
-      Concat(ErrnoText(error_number), " while writing ", num_bytes, " bytes to ", temporary_path_));
+  ThrowIo(path_, "disk must take what is written",
+          Concat(ErrnoText(error_number), " while writing ", num_bytes, " bytes to ",
+                 temporary_path_.empty() ? "a temporary file" : temporary_path_));
 }
 
 }  // namespace opst

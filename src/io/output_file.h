@@ -16,17 +16,21 @@ namespace opst {
 
 enum class IfExists { kRefuse, kReplace };
 
-// Writes to "<path>.tmp-<process>-<n>" in the same folder; Commit renames it. Without Commit the
-// destructor removes it, and an older file of the same name is never touched. Not thread safe.
+// Writes to a file without a name in the same folder, which is gone when the process ends in any
+// way; Commit names it "<path>.tmp-<process>-<n>" and renames that. Where the file system has no
+// such files, the temporary name is there from the start and only the destructor removes it.
+// Without Commit an older file of the same name is never touched. Not thread safe.
 class OutputFile {
  public:
-  // Throws kIo when `path` exists and may not be replaced, or is no regular file.
+  // Throws kIo when `path` exists and may not be replaced, is no regular file, or is a link to
+  // nothing; kInvalidArgument when it is empty.
   explicit OutputFile(std::string path, IfExists if_exists = IfExists::kRefuse);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
   const std::string& path() const { return path_; }
+  // Empty while the file has no name.
   const std::string& temporary_path() const { return temporary_path_; }
 
   // Takes disk space for the whole file now, so that a full disk shows at the start. The file must
@@ -42,6 +46,9 @@ class OutputFile {
   void Commit();
 
  private:
+  // Calls make(name) with temporary names until one is free; the error number of the last call.
+  template <typename Make>
+  int MakeTemporary(Make make);
   void Flush();
   void WriteFully(uint64_t offset, std::span<const std::byte> bytes);
   [[noreturn]] void ThrowWriteFailed(int error_number, uint64_t num_bytes) const;
