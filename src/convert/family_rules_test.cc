@@ -105,6 +105,7 @@ TEST_F(FamilyRulesTest, ValuesWithoutARuleAreRefused) {
     nlohmann::json value;
   };
   const Setting settings[] = {
+      {"qwen2-moe", "decoder_sparse_step", 0},  // user report row 99
       {"deepseek-v2", "topk_method", "noaux_tc"},
       {"deepseek-v2", "norm_topk_prob", true},
       {"deepseek-v2", "scoring_func", "sigmoid"},

@@ -20,7 +20,7 @@ void ReadModelFields(ConfigReader& config, ModelConfig& model) {
   model.num_layers = config.Integer("num_hidden_layers", 1, 4096);
   model.vocab_size = config.Integer("vocab_size", 1, 1 << 24);
   model.max_positions = config.Integer("max_position_embeddings", 1, kMaxPositions, 4096);
-  model.norm_eps = static_cast<float>(config.Number("rms_norm_eps", 0, 1, 1e-6));
+  model.norm_eps = static_cast<float>(config.Number("rms_norm_eps", 0, 1));
   model.ties_embeddings = config.Bool("tie_word_embeddings", false);
   model.end_tokens = config.IntegerOrList("eos_token_id", 0, model.vocab_size - 1);
   model.ffn.activation = ReadActivation(config);
@@ -84,22 +84,30 @@ void ReadRouting(ConfigReader& config, std::string_view key, ModelConfig& model)
   model.routing.top_k = config.Integer("num_experts_per_tok", 1, model.routing.num_experts);
 }
 
-void ReadDeepseekExperts(ConfigReader& config, ModelConfig& model) {
+void ReadDeepseekExperts(ConfigReader& config, ModelConfig& model,
+                         const DeepseekDefaults& defaults) {
   ReadRouting(config, "n_routed_experts", model);
   RoutingRecipe& routing = model.routing;
-  routing.scale = static_cast<float>(config.Number("routed_scaling_factor", 0, 1e6, 1.0));
-  routing.num_groups = config.Integer("n_group", 1, routing.num_experts, 1);
-  routing.num_kept_groups = config.Integer("topk_group", 1, routing.num_groups, 1);
+  routing.scale =
+      static_cast<float>(config.Number("routed_scaling_factor", 0, 1e6, defaults.scale));
+  routing.num_groups = config.Integer("n_group", 1, routing.num_experts, defaults.num_groups);
+  routing.num_kept_groups =
+      config.Integer("topk_group", 1, routing.num_groups, defaults.num_kept_groups);
   if (routing.num_experts % routing.num_groups != 0) {
     config.Refuse("n_group", Concat("must divide n_routed_experts (", routing.num_experts, ")"));
+  }
+  if (routing.num_kept_groups > routing.num_groups) {
+    config.Refuse("topk_group", Concat("must be at most n_group (", routing.num_groups, ")"));
   }
   if (routing.num_kept_groups * (routing.num_experts / routing.num_groups) < routing.top_k) {
     config.Refuse("topk_group", "must leave num_experts_per_tok experts to choose from");
   }
   model.ffn.ffn = config.Integer("moe_intermediate_size", 1, kMaxFfn);
-  model.ffn.shared_ffn = model.ffn.ffn * config.Integer("n_shared_experts", 0, 1024, 0);
+  model.ffn.shared_ffn =
+      model.ffn.ffn * config.Integer("n_shared_experts", 0, 1024, defaults.num_shared);
   model.dense_ffn = config.Integer("intermediate_size", 1, kMaxFfn);
-  const int64_t first_moe = config.Integer("first_k_dense_replace", 0, model.num_layers, 0);
+  const int64_t first_moe =
+      config.Integer("first_k_dense_replace", 0, model.num_layers, defaults.num_dense);
   const int64_t step = config.Integer("moe_layer_freq", 1, 1, 1);  // other steps: no such model
   for (int64_t layer = 0; layer < model.num_layers; ++layer) {
     model.is_moe.push_back(layer >= first_moe && layer % step == 0);

@@ -47,7 +47,16 @@ int64_t ReadNumExperts(ConfigReader& config);
 // Experts under `key`, and num_experts_per_tok of them per token.
 void ReadRouting(ConfigReader& config, std::string_view key, ModelConfig& model);
 // DeepSeek's way, which GLM shares: n_routed_experts, groups, shared experts, leading dense layers.
-void ReadDeepseekExperts(ConfigReader& config, ModelConfig& model);
+// `defaults` of the family's class in transformers.
+struct DeepseekDefaults {
+  int64_t num_shared = 1;
+  double scale = 1;
+  int64_t num_groups = 1;
+  int64_t num_kept_groups = 1;
+  int64_t num_dense = 0;
+};
+void ReadDeepseekExperts(ConfigReader& config, ModelConfig& model,
+                         const DeepseekDefaults& defaults);
 // mlp_only_layers and decoder_sparse_step: a layer is dense when it is listed, or when it is not
 // the last of its group of `step` layers.
 std::vector<bool> ReadSparseLayers(ConfigReader& config, int64_t num_layers);

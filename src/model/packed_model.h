@@ -1,4 +1,4 @@
-// PackedModel: an opened packed file as weights ready for use. Nothing is copied but the norms.
+// PackedModel: an opened packed file as weights ready for use. Nothing is copied but vectors.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #ifndef OPST_MODEL_PACKED_MODEL_H_

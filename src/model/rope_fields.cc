@@ -44,6 +44,8 @@ double YarnAmplitude(ConfigReader& object, double factor) {
 
 void ReadYarn(ConfigReader& object, RopeRecipe& rope) {
   rope.scaling = Scaling::kYarn;
+  // The ramp is found by logarithms of theta.
+  if (rope.theta <= 1) object.Refuse("rope_theta", "must be above 1 for yarn");
   // 0 stands for the default, as in the reference.
   const double fast = object.Number("beta_fast", 0, 1e6, 0);
   const double slow = object.Number("beta_slow", 0, 1e6, 0);
@@ -93,6 +95,9 @@ void ReadScaling(ConfigReader& config, ConfigReader& object, int64_t max_positio
       object.Integer("original_max_position_embeddings", 2, kMaxPositions, max_positions);
   rope.original_positions =
       config.Integer("original_max_position_embeddings", 2, kMaxPositions, inner);
+  if (rope.original_positions < 2) {
+    object.Refuse("original_max_position_embeddings", "must be at least 2");
+  }
   const double grown =
       static_cast<double>(max_positions) / static_cast<double>(rope.original_positions);
   const bool may_omit = kind == "yarn" || kind == "longrope";

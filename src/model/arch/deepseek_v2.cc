@@ -11,7 +11,7 @@ ModelConfig ReadDeepseekV2(ConfigReader& config) {
   ReadModelFields(config, model);
   ReadLatentAttention(config, model);
   model.attention.rope.is_interleaved = true;
-  ReadDeepseekExperts(config, model);
+  ReadDeepseekExperts(config, model, {.num_shared = 2});
   model.routing.group_score = GroupScore::kMax;
   // The code that came with the models scales either by the sum or by the factor, the one in
   // transformers only by the factor. They agree on the published models, which do not renormalise.

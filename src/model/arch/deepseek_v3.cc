@@ -12,7 +12,8 @@ ModelConfig ReadDeepseekV3(ConfigReader& config) {
   ReadModelFields(config, model);
   ReadLatentAttention(config, model);
   model.attention.rope.is_interleaved = config.Bool("rope_interleave", true);
-  ReadDeepseekExperts(config, model);
+  ReadDeepseekExperts(config, model,
+                      {.scale = 2.5, .num_groups = 8, .num_kept_groups = 4, .num_dense = 3});
   model.routing.score_function = ScoreFunction::kSigmoid;
   model.routing.has_selection_bias = true;
   model.routing.group_score = GroupScore::kSumOfTopTwo;

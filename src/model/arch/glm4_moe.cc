@@ -9,7 +9,7 @@ namespace {
 ModelConfig ReadGlm4Moe(ConfigReader& config) {
   ModelConfig model;
   ReadCommonFields(config, model, {.rotated_share = 0.5});
-  ReadDeepseekExperts(config, model);
+  ReadDeepseekExperts(config, model, {.num_dense = 1});
   model.routing.score_function = ScoreFunction::kSigmoid;
   model.routing.has_selection_bias = true;
   model.routing.group_score = GroupScore::kSumOfTopTwo;

@@ -9,7 +9,7 @@ namespace {
 
 ModelConfig ReadMixtral(ConfigReader& config) {
   ModelConfig model;
-  ReadCommonFields(config, model);
+  ReadCommonFields(config, model, {.theta = 1e6});
   ReadRouting(config, "num_experts", model);
   // Softmax over the chosen logits equals softmax over all, renormalised over the chosen.
   model.routing.renormalizes = true;
