@@ -59,7 +59,7 @@ class FamilyRulesTest : public ::testing::Test {
   std::ptrdiff_t width_ = 0;
 };
 
-// User report row 31: without any one of its four multipliers, Granite says something else.
+// Without any one of its four multipliers, Granite says something else.
 TEST_F(FamilyRulesTest, EveryMultiplierOfGraniteChangesTheText) {
   CheckpointCopy granite("granite-moe");
   const std::vector<float> logits = Logits(granite);
@@ -75,7 +75,7 @@ TEST_F(FamilyRulesTest, EveryMultiplierOfGraniteChangesTheText) {
   for (size_t i = 0; i < logits.size(); ++i) ASSERT_FLOAT_EQ(doubled[i], 2 * logits[i]);
 }
 
-// User report rows 26 and 27: noise belongs to training.
+// Noise belongs to training.
 TEST_F(FamilyRulesTest, NoiseOfTrainingNeverRuns) {
   CheckpointCopy mixtral("mixtral");
   const std::vector<float> quiet = Logits(mixtral);
@@ -87,7 +87,7 @@ TEST_F(FamilyRulesTest, NoiseOfTrainingNeverRuns) {
   EXPECT_EQ(Logits(llama_moe), plain);
 }
 
-// User report row 24: shared experts are not scaled with the routed ones. The layer's arithmetic is
+// Shared experts are not scaled with the routed ones. The layer's arithmetic is
 // tested in moe_recipe_test; here, that the config reaches it once.
 TEST_F(FamilyRulesTest, TheRoutedScaleOfDeepseekIsReadOnce) {
   CheckpointCopy copy("deepseek-v3");
@@ -105,7 +105,7 @@ TEST_F(FamilyRulesTest, ValuesWithoutARuleAreRefused) {
     nlohmann::json value;
   };
   const Setting settings[] = {
-      {"qwen2-moe", "decoder_sparse_step", 0},  // user report row 99
+      {"qwen2-moe", "decoder_sparse_step", 0},  // no step at all
       {"deepseek-v2", "topk_method", "noaux_tc"},
       {"deepseek-v2", "norm_topk_prob", true},
       {"deepseek-v2", "scoring_func", "sigmoid"},
@@ -162,7 +162,7 @@ TEST_F(FamilyRulesTest, ScalingsOfPositionsAreCheckedFieldByField) {
   EXPECT_THAT(ErrorOf(both), HasSubstr("must not stand beside rope_parameters"));
 }
 
-// User report row 29: keys inside the scaling count as well.
+// Keys inside the scaling count as well.
 TEST_F(FamilyRulesTest, UnknownKeysOfAScalingAreReported) {
   CheckpointCopy copy("llama");
   copy.config()["rope_scaling"]["smoothness"] = 2;

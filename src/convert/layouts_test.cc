@@ -48,7 +48,7 @@ std::string ErrorOf(const Context& context, const CheckpointCopy& copy) {
   return "no error";
 }
 
-// User report rows 80 and 81: fused and per-expert experts, with and without an index; and a fused
+// Fused and per-expert experts, with and without an index; and a fused
 // routed expert beside separate shared ones.
 class LayoutsTest : public ::testing::TestWithParam<const char*> {};
 
@@ -91,7 +91,7 @@ TEST(ConvertTest, TwoConversionsAreIdenticalByteForByte) {
   EXPECT_EQ(FileBytes(first.output()), FileBytes(second.output()));
 }
 
-// User report row 82: gpt-oss keeps experts as [in, out] with gate and up columns in turn. Its down
+// gpt-oss keeps experts as [in, out] with gate and up columns in turn. Its down
 // matrix is square, so only the family can tell.
 TEST(GptOssLayoutTest, ASquareDownMatrixIsReadTransposedAndGateUpDeInterleaved) {
   const Context context;
@@ -128,7 +128,7 @@ TEST(GptOssLayoutTest, ASquareDownMatrixIsReadTransposedAndGateUpDeInterleaved) 
   }
 }
 
-// User report row 83: no family guesses how many experts there are.
+// No family guesses how many experts there are.
 TEST(ExpertCountTest, AMissingOrOtherCountIsRefused) {
   const Context context;
   const std::pair<const char*, const char*> fields[] = {{"mixtral", "num_local_experts"},
@@ -147,7 +147,7 @@ TEST(ExpertCountTest, AMissingOrOtherCountIsRefused) {
   }
 }
 
-// User report row 83: experts in a model that calls itself dense.
+// Experts in a model that calls itself dense.
 TEST(ExpertCountTest, ExpertsOfADenseFamilyAreLeftOver) {
   const Context context;
   CheckpointCopy copy("llama");
@@ -156,7 +156,7 @@ TEST(ExpertCountTest, ExpertsOfADenseFamilyAreLeftOver) {
   EXPECT_THAT(ErrorOf(context, copy), HasSubstr("1 without one: model.layers.0.mlp.experts.0"));
 }
 
-// User report row 84.
+// A head that is there and one that is not, against the flag.
 TEST(TiedHeadTest, FlagAndTensorMustAgree) {
   const Context context;
   CheckpointCopy untied("qwen2-moe");
@@ -183,7 +183,7 @@ TEST(UnusedTensorsTest, PredictionLayersAreReported) {
   EXPECT_THAT(ErrorOf(context, copy), HasSubstr("1 without one: model.layers.4.x"));
 }
 
-// User report row 6.
+// No engine could agree with another about such a router.
 TEST(SelectionBiasTest, ANanIsRefusedAtLoadWithLayerAndExpert) {
   const Context context;
   CheckpointCopy copy("deepseek-v3");

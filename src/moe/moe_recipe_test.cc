@@ -80,7 +80,7 @@ class MoeRecipeTest : public testing::TestWithParam<DType> {
   RoutingPlan plan_;
 };
 
-// User report rows 22 and 24: the factor is applied once, to the routed experts only.
+// The factor is applied once, to the routed experts only.
 TEST_P(MoeRecipeTest, TheRoutedScaleMultipliesRoutedExpertsOnceAndTheSharedOneNever) {
   const RoutingRecipe routing{.num_experts = kExperts, .top_k = 3};
   RoutingRecipe scaled = routing;
@@ -92,7 +92,7 @@ TEST_P(MoeRecipeTest, TheRoutedScaleMultipliesRoutedExpertsOnceAndTheSharedOneNe
   ExpectSum(both, 2.5, routed, 1, SharedOnly(shared.weights));
 }
 
-// User report row 23: gate weights of zero let half of the shared expert through.
+// Gate weights of zero let half of the shared expert through.
 TEST_P(MoeRecipeTest, ASharedGateOfZeroAddsHalfOfTheSharedExpert) {
   const RoutingRecipe routing{.num_experts = kExperts, .top_k = 2};
   const std::vector<float> routed = Run(routing, {}, Router());
@@ -105,7 +105,7 @@ TEST_P(MoeRecipeTest, ASharedGateOfZeroAddsHalfOfTheSharedExpert) {
   ExpectSum(Run(routing, ffn, Router(), shared), 1, routed, 0.5, SharedOnly(shared.weights));
 }
 
-// User report row 25: a shared expert takes no routed slot.
+// A shared expert takes no routed slot.
 TEST_P(MoeRecipeTest, ASharedExpertTakesNoRoutedSlot) {
   const RoutingRecipe routing{.num_experts = kExperts, .top_k = 3};
   const SharedExpert shared{Experts(1, kShared, 30), {}};
