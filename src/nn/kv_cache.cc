@@ -3,7 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/kv_cache.h"
 
-#include <cstring>
+#include <initializer_list>
+#include <limits>
+
+#include "base/check.h"
 
 namespace opst {
 namespace {
@@ -21,10 +24,21 @@ int64_t ValueFloats(int64_t value_dim, int64_t capacity) {
 }  // namespace
 
 size_t KvCache::NumBytes(const AttentionRecipe& recipe, int64_t num_layers, int64_t capacity) {
-  const int64_t positions = RoundUp(capacity, kWidth);
-  const int64_t floats = KeyFloats(recipe.cached_key_dim(), positions) +
-                         ValueFloats(recipe.cached_value_dim(), positions);
-  return static_cast<size_t>(num_layers * recipe.cached_heads() * floats) * sizeof(float);
+  OPST_CHECK_ARG(capacity >= 0, "kv_cache", "capacity must not be negative", capacity);
+  const int64_t position_floats =
+      KeyFloats(recipe.cached_key_dim(), 1) + ValueFloats(recipe.cached_value_dim(), 1);
+  // Rounding up to a whole panel must not overflow either.
+  bool fits = capacity <= std::numeric_limits<int64_t>::max() - kWidth;
+  int64_t bytes = fits ? RoundUp(capacity, kWidth) : 0;
+  for (const int64_t factor :
+       {position_floats, recipe.cached_heads(), num_layers, static_cast<int64_t>(sizeof(float))}) {
+    fits = fits && !__builtin_mul_overflow(bytes, factor, &bytes);
+  }
+  if (!fits) {
+    Throw(ErrorKind::kOutOfMemory, "kv_cache", "keys and values must be less than 2^63 bytes",
+          Concat(capacity, " positions in ", num_layers, " layers"));
+  }
+  return static_cast<size_t>(bytes);
 }
 
 KvCache::KvCache(const AttentionRecipe& recipe, int64_t num_layers, int64_t capacity,

@@ -50,7 +50,8 @@ class KvCache {
   int64_t capacity() const { return capacity_; }
   const Layer& layer(int64_t index) const { return layers_[static_cast<size_t>(index)]; }
 
-  // Bytes that a cache of these sizes reserves.
+  // Bytes that a cache of these sizes reserves. Throws kInvalidArgument for a negative capacity and
+  // kOutOfMemory when the number does not fit 63 bits.
   static size_t NumBytes(const AttentionRecipe& recipe, int64_t num_layers, int64_t capacity);
 
  private:
