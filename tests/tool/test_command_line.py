@@ -93,3 +93,20 @@ def test_instruction_sets_have_other_names(model):
     done = opst("inspect", model, "--isa", "avx")
     assert "auto|avx512|avx2|sse2|neon|baseline|avx3" in done.stderr
     assert done.returncode == 2
+
+
+def test_output_that_does_not_arrive_is_a_failure(model):
+    for arguments in (["inspect", model], ["--help"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [os.environ["OPST_TOOL"], *map(str, arguments)], stdout=full, stderr=subprocess.PIPE, text=True
+            )
+        assert done.returncode == 1, arguments
+        assert "standard output must take what is written" in done.stderr
+
+
+def test_a_closed_standard_input_is_an_empty_prompt(model):
+    command = f"'{os.environ['OPST_TOOL']}' generate '{model}' <&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert done.stdout == ""

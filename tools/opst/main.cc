@@ -1,8 +1,12 @@
 // The tool `opst`: parses the command line, runs one command, and turns errors into exit codes.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <new>
 
 #include "command_line.h"
@@ -47,9 +51,26 @@ int ReportParseError(const CLI::App& app, const CLI::ParseError& error) {
   return app.exit(error) == 0 ? 0 : kUsage;
 }
 
-}  // namespace
+// A closed standard stream would lend its number to the next file that is opened: a model that is
+// read as the prompt, an error message that is written into a result.
+void OpenStandardStreams() {
+  int descriptor = 0;
+  do {
+    descriptor = ::open("/dev/null", O_RDWR);
+  } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  if (descriptor >= 0) ::close(descriptor);
+}
 
-int main(int argc, char** argv) {
+// Output that did not arrive (a full disk) is a failure, whatever the command thought.
+int ReportOutput(int exit_code) {
+  std::cout.flush();
+  const bool has_arrived = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+  if (has_arrived || exit_code != 0) return exit_code;
+  std::fprintf(stderr, "opst: standard output must take what is written; it did not\n");
+  return kFailure;
+}
+
+int Run(int argc, char** argv) {
   CLI::App app(kDescription, "opst");
   app.footer(kFooter);
   app.set_version_flag("--version", OPST_VERSION_STRING);
@@ -70,4 +91,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "opst: unexpected: %s\n", error.what());
     return kFailure;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  OpenStandardStreams();
+  return ReportOutput(Run(argc, argv));
 }
