@@ -60,7 +60,7 @@ struct GatingResult {
 // since that difference is rounded before exp. Cost: O(T·E·k) compares, one pass over memory.
 // Errors (kInvalidArgument): k < 1 or k > E; E not divisible by the groups; kept groups that hold
 // fewer than k experts; a bias of the wrong length, or with NaN or Inf; kSparsemixer with a bias,
-// groups, or an epsilon that is no number above 0.
+// groups, or an epsilon that is no number above 0; a scale that is NaN or Inf.
 // Source: Shazeer et al. 2017; groups and bias: DeepSeek-V2 and -V3 technical reports; sparsemixer:
 // GRIN, arXiv:2409.12136.
 GatingResult Gate(const Context& context, ConstTensorView logits, const GatingOptions& options);

@@ -40,7 +40,7 @@ struct MoeFfnOptions {
 // a gate_up bias both products have theirs added first.
 //   x     [T, H] f32, bf16 or f16; rows may be strided
 //   plan  of these T tokens and these E experts
-//   out   [T, H] of x's dtype; rows may be strided; must not overlap x
+//   out   [T, H] of x's dtype or f32; rows may be strided; must not overlap x
 // Two phases, one after the other: tasks of (expert, rows, columns) make the activations; then
 // blocks of output columns walk all experts, so that every output element has one writer and the
 // result has the same bits for any number of threads, batch neighbours or chunking.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/thread_pool.h"
+#include "ops/gating/check_options.h"
 #include "ops/gating/gating_row.h"
 #include "ops/implementation.h"
 #include "ops/ref/reference.h"
@@ -20,7 +21,9 @@ constexpr std::string_view kOp = "gating";
 // Rows handed to a worker at a time: about 10 us of work at E = 64.
 constexpr int64_t kRowsPerTask = 64;
 
-void CheckOptions(const GatingOptions& options, int64_t num_experts) {
+}  // namespace
+
+void CheckGatingOptions(const GatingOptions& options, int64_t num_experts) {
   OPST_CHECK_ARG(options.top_k >= 1 && options.top_k <= num_experts, kOp,
                  "top_k must be between 1 and the number of experts", "top_k ", options.top_k,
                  " of ", num_experts, " experts");
@@ -34,6 +37,7 @@ void CheckOptions(const GatingOptions& options, int64_t num_experts) {
   OPST_CHECK_ARG(options.top_k <= candidates, kOp, "the kept groups must hold top_k experts",
                  options.num_kept_groups, " groups with ", candidates, " experts for top_k ",
                  options.top_k);
+  OPST_CHECK_ARG(std::isfinite(options.scale), kOp, "scale must be finite", options.scale);
   const auto bias = options.selection_bias;
   if (options.score_function == ScoreFunction::kSparsemixer) {
     OPST_CHECK_ARG(bias.empty() && options.num_groups == 1, kOp,
@@ -51,6 +55,8 @@ void CheckOptions(const GatingOptions& options, int64_t num_experts) {
                    " at [", expert, "]");
   }
 }
+
+namespace {
 
 void GateVectorized(const Context& context, const GatingRequest& request) {
   const int64_t num_experts = request.logits.dim(1);
@@ -90,7 +96,7 @@ constexpr Implementation<GatingRequest> kImplementations[] = {
 GatingResult Gate(const Context& context, ConstTensorView logits, const GatingOptions& options) {
   OPST_CHECK_ARG(logits.rank() == 2 && logits.dtype() == DType::kF32, kOp,
                  "logits must be [T,E] f32", logits.ToString());
-  CheckOptions(options, logits.dim(1));
+  CheckGatingOptions(options, logits.dim(1));
   GatingResult result;
   const auto num_slots = static_cast<size_t>(logits.dim(0) * options.top_k);
   result.expert_ids.resize(num_slots);

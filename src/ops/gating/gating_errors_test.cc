@@ -87,6 +87,12 @@ TEST_F(GatingErrorsTest, SparsemixerTakesNoBiasNoGroupsAndNoOddEpsilon) {
   }
 }
 
+TEST_F(GatingErrorsTest, AScaleThatIsNoNumber) {
+  GatingOptions options;
+  options.scale = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(Reject(options), "[gating] scale must be finite; got nan");
+}
+
 TEST_F(GatingErrorsTest, LogitsOfAnotherRankOrType) {
   const ConstTensorView flat(logits_.data(), Shape{4});
   EXPECT_EQ(Rejection([&] { Gate(context_, flat, {}); }),

@@ -32,9 +32,10 @@ void CheckRequest(const MoeFfnRequest& request) {
   OPST_CHECK_ARG(x.rank() == 2 && IsModelFloat(x.dtype()), kOp,
                  "input must be [T,H] f32, bf16 or f16", x.ToString());
   OPST_CHECK_ARG(x.dim(1) > 0, kOp, "input dim 1 (H) must be positive", x.ToString());
-  OPST_CHECK_ARG(out.shape() == x.shape() && out.dtype() == x.dtype(), kOp,
-                 "output must have the input's shape and dtype", "output ", out.ToString(),
-                 ", input ", x.ToString());
+  const bool has_output_type = out.dtype() == x.dtype() || out.dtype() == DType::kF32;
+  OPST_CHECK_ARG(out.shape() == x.shape() && has_output_type, kOp,
+                 "output must have the input's shape, and its dtype or f32", "output ",
+                 out.ToString(), ", input ", x.ToString());
   OPST_CHECK_ARG(gate_up.layout().order == PanelOrder::kGateUp, kOp,
                  "gate_up must be in gate_up panels", gate_up.ToString());
   OPST_CHECK_ARG(down.layout().order == PanelOrder::kPlain, kOp, "down must be in plain panels",

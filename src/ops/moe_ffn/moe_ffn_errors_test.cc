@@ -67,10 +67,12 @@ TEST_F(MoeFfnErrorsTest, BiasesOfAnotherShape) {
 
 TEST_F(MoeFfnErrorsTest, OutputOfAnotherShapeOrType) {
   EXPECT_EQ(Reject(x_.view(), experts_, Matrix(DType::kF32, 4, 7).view()),
-            "[moe_ffn] output must have the input's shape and dtype; got output [4,7] f32, input "
+            "[moe_ffn] output must have the input's shape, and its dtype or f32; got output [4,7] "
+            "f32, input "
             "[4,8] f32");
   EXPECT_EQ(Reject(x_.view(), experts_, Matrix(DType::kBf16, 4, 8).view()),
-            "[moe_ffn] output must have the input's shape and dtype; got output [4,8] bf16, input "
+            "[moe_ffn] output must have the input's shape, and its dtype or f32; got output [4,8] "
+            "bf16, input "
             "[4,8] f32");
 }
 

@@ -30,6 +30,7 @@ void CheckViews(ConstTensorView ids, ConstTensorView weights) {
 
 void CheckSizes(Shape ids, int64_t num_experts, const RoutingPlanOptions& options) {
   OPST_CHECK_ARG(num_experts > 0, kOp, "num_experts must be positive", num_experts);
+  OPST_CHECK_ARG(num_experts <= kMaxRows, kOp, "num_experts must be below 2^31", num_experts);
   OPST_CHECK_ARG(ids.num_elements() <= kMaxRows, kOp, "T·k must be below 2^31", "ids ",
                  ids.ToString());
   OPST_CHECK_ARG(options.capacity_factor >= 0 && std::isfinite(options.capacity_factor), kOp,

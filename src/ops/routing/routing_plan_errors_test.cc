@@ -78,6 +78,8 @@ TEST_F(RoutingPlanErrorsTest, ArraysThatAreNotTimesK) {
 TEST_F(RoutingPlanErrorsTest, NoExperts) {
   EXPECT_EQ(Reject(slots_, 0), "[routing_plan] num_experts must be positive; got 0");
   EXPECT_EQ(Reject(slots_, -3), "[routing_plan] num_experts must be positive; got -3");
+  EXPECT_EQ(Reject(slots_, int64_t{1} << 34),
+            "[routing_plan] num_experts must be below 2^31; got 17179869184");
 }
 
 // Checked before a byte is read: the views below have no memory.
