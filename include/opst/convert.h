@@ -14,11 +14,23 @@
 
 namespace opst {
 
+// Makes a MoE of a dense Llama or Qwen3 model, with a router of zeros that wants training.
+struct MoeOfDenseOptions {
+  enum class Kind : uint8_t {
+    kNone,
+    kUpcycle,  // every expert is a copy of the FFN: the same function as the dense model
+    kSplit,    // the FFN's neurons are dealt out to the experts: the same function when k = E
+  } kind = Kind::kNone;
+  int64_t num_experts = 0;
+  int64_t top_k = 0;
+};
+
 struct ConvertOptions {
   bool overwrites = false;  // an existing output file
   bool is_strict = false;   // config.json fields that no rule names are errors, not warnings
   // What quantised tensors of the source become: f32, bf16 or f16. Others keep their dtype.
   DType expanded = DType::kBf16;
+  MoeOfDenseOptions moe_of_dense = {};
   // Called with the tensor bytes written so far and the length of the file, from the calling
   // thread. The last call, when the file stands under its name, has both equal.
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> on_progress = {};
@@ -44,6 +56,34 @@ struct ConvertReport {
 // output that exists, a full disk.
 ConvertReport Convert(const Context& context, const std::string& source, const std::string& output,
                       const ConvertOptions& options = {});
+
+// Errors are largest distances, over the largest value of the plain evaluation.
+struct VerifyReport {
+  bool is_equal = false;       // all errors within kVerifyTolerance
+  double max_error = 0;        // of the logits
+  int64_t worst_position = 0;  // of the text, and the token id there
+  int64_t worst_token = 0;
+  std::vector<double> layer_errors;    // of the residual stream behind each layer
+  int64_t first_diverging_layer = -1;  // -1 = none
+};
+
+// Weights have the same bits on both sides, so only roundings of f32 activations differ: about 1e-6
+// a layer. A wrong tensor gives errors of the order of 1.
+inline constexpr double kVerifyTolerance = 1e-3;
+
+// Runs a fixed text of 16 tokens through `output`, which Convert wrote with these options, and
+// through a plain evaluation of `source`: loops in f64 over the source's own tensors, without
+// panels or kernels of the library. Quantised tensors count as what they were expanded to. Slow:
+// about a second per 10^8 weights used. Errors: as Convert; kIo when the file is not of this
+// source.
+VerifyReport Verify(const Context& context, const std::string& source, const std::string& output,
+                    const ConvertOptions& options = {});
+
+// The way back: writes the float tensors of a packed file, bit for bit, under the names and in the
+// layout (one tensor per expert, or fused) of the checkpoint it was made of, into a new `folder`
+// with config.json and the text files. Memory: the largest tensor. Errors: kIo for a folder that
+// exists, or a file that Convert did not write.
+void ExportToHuggingFace(const std::string& packed, const std::string& folder);
 
 }  // namespace opst
 

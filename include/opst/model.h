@@ -52,6 +52,8 @@ class Sequence {
 struct ForwardOptions {
   // Called after each MoE layer with the plan of the tokens, e.g. to count experts.
   std::function<void(int64_t layer, const RoutingPlan& plan)> on_routing = {};
+  // Called after each layer with the residual stream [T,H] f32, e.g. to compare it.
+  std::function<void(int64_t layer, ConstTensorView x)> on_layer = {};
 };
 
 // Thread safety: Forward may be called from several threads, each with a sequence of its own.

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "convert/matrix_packer.h"
-#include "convert/model_source.h"
+#include "convert/open_source.h"
 #include "convert/source_map.h"
 #include "io/checksum.h"
 #include "io/quote.h"
@@ -143,10 +143,8 @@ void WarnOfUnusableTokenizer(const Context& context, const std::string& source,
 
 ConvertReport Convert(const Context& context, const std::string& path, const std::string& output,
                       const ConvertOptions& options) {
-  OPST_CHECK_ARG(IsModelFloat(options.expanded), "convert",
-                 "quantised weights expand to f32, bf16 or f16", Name(options.expanded));
   CheckOutputIsNoSource(path, output);
-  const std::unique_ptr<const ModelSource> source = OpenModelSource(path, options.expanded);
+  const std::unique_ptr<const ModelSource> source = OpenSource(path, options);
   ConvertReport report;
   const ModelConfig config =
       ReadModelConfig(source->config_json(), source->config_path(), &report.unknown_fields);

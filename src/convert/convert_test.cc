@@ -127,6 +127,27 @@ TEST_F(ConvertErrorTest, ATiedHeadMustHoldTheEmbedding) {
   EXPECT_EQ(Convert(context_, copy.Write(), copy.output()).family, "mixtral");
 }
 
+TEST_F(ConvertErrorTest, AnUntiedModelMustHaveItsHead) {
+  CheckpointCopy copy("mixtral");
+  copy.Remove("lm_head.weight");
+  EXPECT_THAT(ErrorOf(copy), HasSubstr("must have the tensor lm_head.weight"));
+}
+
+TEST_F(ConvertErrorTest, AShortenedFileIsRefusedWithBothSizes) {
+  const CheckpointCopy copy("mixtral");
+  const std::string path = copy.Write() + "/model.safetensors";
+  const std::string bytes = ReadWholeFile(path, 1 << 24);
+  for (const size_t missing : {size_t{1}, size_t{4096}, bytes.size() / 4}) {
+    std::ofstream(path, std::ios::binary) << bytes.substr(0, bytes.size() - missing);
+    try {
+      Convert(context_, ParentFolder(path), copy.output());
+      ADD_FAILURE() << missing << " bytes are missing";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("model.safetensors"), HasSubstr("truncated?")));
+    }
+  }
+}
+
 TEST_F(ConvertErrorTest, MixedTypesInOneMatrixAreNamed) {
   CheckpointCopy copy("mixtral");
   auto& key = copy.tensor("model.layers.0.self_attn.k_proj.weight");

@@ -19,25 +19,28 @@ namespace {
 
 using Stored = GgufCheckpoint::Tensor;
 
-// `count` blocks from block `first` on, blocks counted through the whole tensor; a plain element is
-// a block of its own.
-void ReadBlocks(const Stored& stored, int64_t first, int64_t count, float* out) {
+// Blocks [first, first + count) of a tensor, counted through all of it; a plain element is a block
+// of its own.
+SourceBytes LendBlocks(const Stored& stored, int64_t first, int64_t count) {
   const GgmlType& type = *stored.tensor->type;
-  const SourceBytes lent = SourceBytes::Lend(
+  return SourceBytes::Lend(
       stored.file->file(), stored.tensor->offset + static_cast<uint64_t>(first) * type.block_bytes,
       static_cast<uint64_t>(count) * type.block_bytes, type.dtype ? ByteSize(*type.dtype) : 1);
-  const std::byte* bytes = lent.bytes().data();
+}
+
+void Expand(const GgmlType& type, const std::byte* blocks, int64_t count, float* out) {
   if (type.dtype) {
-    ConvertToFloat(*type.dtype, bytes, static_cast<size_t>(count), out);
+    ConvertToFloat(*type.dtype, blocks, static_cast<size_t>(count), out);
   } else {
-    Dequantize(*type.quant, bytes, count, out);
+    Dequantize(*type.quant, blocks, count, out);
   }
 }
 
 // Rows [first, first + count) of the tensor as it stands in the file.
 void ReadRows(const Stored& stored, int64_t first, int64_t count, float* out) {
   const int64_t blocks = stored.tensor->shape.back() / stored.tensor->type->block_values;
-  ReadBlocks(stored, first * blocks, count * blocks, out);
+  const SourceBytes lent = LendBlocks(stored, first * blocks, count * blocks);
+  Expand(*stored.tensor->type, lent.bytes().data(), count * blocks, out);
 }
 
 }  // namespace
@@ -192,17 +195,22 @@ void GgufSource::AddTranspose(std::string name, const Stored& stored, const Stor
     for (int64_t expert = first / in; expert <= (first + count - 1) / in; ++expert) {
       const int64_t begin = std::max(first - expert * in, int64_t{0});
       const int64_t end = std::min(first + count - expert * in, in);
-      for (int64_t column = 0; column < out * stride; ++column) {
-        const Stored& source = sources[static_cast<size_t>(column % stride)];
+      for (int64_t turn = 0; turn < stride; ++turn) {
+        const Stored& source = sources[static_cast<size_t>(turn)];
+        const GgmlType& type = *source.tensor->type;
+        const int64_t row_blocks = in / type.block_values;
+        const SourceBytes matrix = LendBlocks(source, expert * out * row_blocks, out * row_blocks);
         // Only the blocks that hold inputs [begin, end).
-        const int64_t size = source.tensor->type->block_values;
-        const int64_t block = begin / size;
-        part.resize(static_cast<size_t>(((end + size - 1) / size - block) * size));
-        ReadBlocks(source, (expert * out + column / stride) * (in / size) + block,
-                   static_cast<int64_t>(part.size()) / size, part.data());
-        for (int64_t k = begin; k < end; ++k) {
-          values[(expert * in + k - first) * out * stride + column] =
-              part[static_cast<size_t>(k - block * size)];
+        const int64_t block = begin / type.block_values;
+        const int64_t num_blocks = (end + type.block_values - 1) / type.block_values - block;
+        part.resize(static_cast<size_t>(num_blocks * type.block_values));
+        for (int64_t n = 0; n < out; ++n) {
+          const auto at = static_cast<size_t>(n * row_blocks + block) * type.block_bytes;
+          Expand(type, matrix.bytes().data() + at, num_blocks, part.data());
+          for (int64_t k = begin; k < end; ++k) {
+            values[((expert * in + k - first) * out + n) * stride + turn] =
+                part[static_cast<size_t>(k - block * type.block_values)];
+          }
         }
       }
     }

@@ -28,6 +28,9 @@ const std::string kData = std::string(OPST_SOURCE_DIR) + "/tests/data/";
 struct Pair {
   const char* gguf;
   const char* folder;
+  // A GGUF file cannot say everything: not the limit of gpt-oss's activation, nor two different
+  // factors of a YaRN amplitude.
+  bool has_same_recipe = true;
 };
 
 class GgufGolden : public ::testing::TestWithParam<Pair> {};
@@ -35,7 +38,12 @@ INSTANTIATE_TEST_SUITE_P(Tiny, GgufGolden,
                          ::testing::Values(Pair{"mixtral-00002-of-00002.gguf", "mixtral"},
                                            Pair{"olmoe.gguf", "olmoe"},
                                            Pair{"qwen3-moe.gguf", "qwen3-moe"},
-                                           Pair{"qwen3-moe-bf16.gguf", "qwen3-moe-bf16"}),
+                                           Pair{"qwen3-moe-bf16.gguf", "qwen3-moe-bf16"},
+                                           Pair{"qwen2-moe.gguf", "qwen2-moe"},
+                                           Pair{"qwen3.gguf", "qwen3"},
+                                           Pair{"deepseek-v2-lite.gguf", "deepseek-v2-lite"},
+                                           Pair{"deepseek-v3.gguf", "deepseek-v3", false},
+                                           Pair{"gpt-oss.gguf", "gpt-oss", false}),
                          [](const auto& tested) {
                            std::string name = tested.param.folder;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -52,7 +60,9 @@ TEST_P(GgufGolden, ConvertsToTheModelOfTheFolder) {
   EXPECT_TRUE(report.unknown_fields.empty()) << report.unknown_fields.front();
   const auto from_gguf = PackedModel::Open(a, LoadMode::kMap);
   const auto from_folder = PackedModel::Open(b, LoadMode::kMap);
-  EXPECT_EQ(from_gguf->config().ToJson(), from_folder->config().ToJson());
+  if (GetParam().has_same_recipe) {
+    EXPECT_EQ(from_gguf->config().ToJson(), from_folder->config().ToJson());
+  }
   for (const PackedTensor& tensor : PackedTensors(from_folder->config())) {
     const SafetensorsTensor& left = from_gguf->file().At(tensor.name());
     const SafetensorsTensor& right = from_folder->file().At(tensor.name());

@@ -7,9 +7,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "convert/gguf_source.h"
-#include "convert/safetensors_source.h"
-#include "io/gguf_checkpoint.h"
 #include "io/quote.h"
 #include "io/safetensors_dtype.h"
 #include "kernels/rows.h"
@@ -66,6 +63,10 @@ const SourceTensor* ModelSource::Find(std::string_view name) const {
   return &tensors_[*found];
 }
 
+const SourceTensor* ModelSource::Declare(const std::string&, const std::vector<int64_t>&) const {
+  return nullptr;
+}
+
 SourceBytes ModelSource::Read(const SourceTensor& source, uint64_t begin,
                               uint64_t num_bytes) const {
   const Entry& entry = entries_[source.shard];
@@ -94,11 +95,6 @@ SourceBytes ModelSource::Read(const SourceTensor& source, uint64_t begin,
     next += (to - from) * element_bytes;
   }
   return SourceBytes::Own(std::move(out));
-}
-
-std::unique_ptr<const ModelSource> OpenModelSource(const std::string& path, DType expanded) {
-  if (GgufCheckpoint::IsGguf(path)) return std::make_unique<GgufSource>(path, expanded);
-  return std::make_unique<SafetensorsSource>(path, expanded);
 }
 
 }  // namespace opst

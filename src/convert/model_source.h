@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +46,9 @@ class ModelSource {
   const std::vector<SourceTensor>& tensors() const { return tensors_; }
   // nullptr when there is none of that name.
   const SourceTensor* Find(std::string_view name) const;
+  // Only for a source without data (hf_export.h): the tensor `name`, with the shape it must have.
+  virtual const SourceTensor* Declare(const std::string& name,
+                                      const std::vector<int64_t>& shape) const;
   // Tensors and bytes as stored in the file.
   int64_t num_stored_tensors() const { return num_stored_tensors_; }
   uint64_t stored_bytes() const { return stored_bytes_; }
@@ -91,10 +93,6 @@ class ModelSource {
   std::vector<SourceTensor> tensors_;  // in the order they were added
   std::vector<uint32_t> by_name_;      // indices of tensors_, ordered by name
 };
-
-// `path`: a folder, an index file or any one shard of a safetensors checkpoint; a .gguf file or any
-// part of one. Quantised tensors are expanded to `expanded`.
-std::unique_ptr<const ModelSource> OpenModelSource(const std::string& path, DType expanded);
 
 }  // namespace opst
 

@@ -67,6 +67,10 @@ const SourceTensor* SourceMap::FindAny(std::string_view pattern, int64_t layer, 
 const SourceTensor& SourceMap::TakeTensor(std::string_view pattern, int64_t layer, int64_t expert,
                                           const std::vector<int64_t>& shape) {
   const SourceTensor* found = FindAny(pattern, layer, expert);
+  const std::string name = found != nullptr
+                               ? found->name()
+                               : TensorName(pattern.substr(0, pattern.find('|')), layer, expert);
+  if (const SourceTensor* declared = checkpoint_.Declare(name, shape)) found = declared;
   OPST_CHECK_IO(found != nullptr, checkpoint_.folder(),
                 Concat("the checkpoint must have the tensor ", TensorName(pattern, layer, expert)),
                 "none of that name");

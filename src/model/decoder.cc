@@ -107,6 +107,7 @@ void ForwardTokens(const Context& context, const DecoderWeights& weights,
       RunDense(context, config, *layer.dense, buffers);
     }
     AddDelta(context, config.residual_scale, buffers);
+    if (options.on_layer) options.on_layer(index, buffers.x);
   }
   ComputeLogits(context, weights, buffers, logits);
 }

@@ -1,4 +1,4 @@
-// `opst convert`: a Hugging Face folder or a GGUF file into one packed file.
+// `opst convert`: a Hugging Face folder or a GGUF file into one packed file, and back.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
@@ -15,6 +15,9 @@ struct ConvertArguments {
   std::string source;
   std::string output;
   std::string weights = "bf16";
+  std::vector<int64_t> upcycle;  // E, k
+  std::vector<int64_t> split;
+  bool verifies = false;
   ConvertOptions options;
 };
 
@@ -25,11 +28,47 @@ DType TypeNamed(std::string_view name) {
   return DType::kBf16;
 }
 
-void RunConvert(const Settings& settings, const ConvertArguments& arguments) {
-  const Context context = settings.MakeContext();
-  Progress progress("convert");
+ConvertOptions OptionsOf(const ConvertArguments& arguments) {
+  using Kind = MoeOfDenseOptions::Kind;
   ConvertOptions options = arguments.options;
   options.expanded = TypeNamed(arguments.weights);
+  if (!arguments.upcycle.empty()) {
+    options.moe_of_dense = {Kind::kUpcycle, arguments.upcycle[0], arguments.upcycle[1]};
+  } else if (!arguments.split.empty()) {
+    options.moe_of_dense = {Kind::kSplit, arguments.split[0], arguments.split[1]};
+  }
+  return options;
+}
+
+void RunVerify(const Context& context, const ConvertArguments& arguments,
+               const ConvertOptions& options) {
+  const VerifyReport report = Verify(context, arguments.source, arguments.output, options);
+  for (size_t layer = 0; layer < report.layer_errors.size(); ++layer) {
+    std::printf("layer %zu: largest error %.2e\n", layer, report.layer_errors[layer]);
+  }
+  std::printf("logits: largest error %.2e, at position %lld, token %lld\n", report.max_error,
+              static_cast<long long>(report.worst_position),
+              static_cast<long long>(report.worst_token));
+  if (report.is_equal) {
+    std::printf("verified: the file computes what its source says\n");
+    return;
+  }
+  const std::string where = report.first_diverging_layer < 0
+                                ? "the logits"
+                                : Concat("layer ", report.first_diverging_layer);
+  ThrowIo(arguments.output, Concat("errors must be at most ", kVerifyTolerance),
+          Concat(report.max_error, " in the logits; the first to differ: ", where));
+}
+
+void RunConvert(const Settings& settings, const ConvertArguments& arguments) {
+  if (arguments.source.ends_with(".opst")) {
+    ExportToHuggingFace(arguments.source, arguments.output);
+    std::printf("%s: a Hugging Face folder\n", arguments.output.c_str());
+    return;
+  }
+  const Context context = settings.MakeContext();
+  Progress progress("convert");
+  ConvertOptions options = OptionsOf(arguments);
   options.on_progress = [&](uint64_t done, uint64_t total) { progress.Show(done, total); };
   const ConvertReport report = Convert(context, arguments.source, arguments.output, options);
   progress.Clear();
@@ -39,6 +78,7 @@ void RunConvert(const Settings& settings, const ConvertArguments& arguments) {
   std::printf("%s: %s model, %lld tensors, %s -> %s\n", arguments.output.c_str(),
               report.family.c_str(), static_cast<long long>(report.num_source_tensors),
               FormatBytes(report.source_bytes).c_str(), FormatBytes(report.output_bytes).c_str());
+  if (arguments.verifies) RunVerify(context, arguments, options);
 }
 
 }  // namespace
@@ -49,10 +89,14 @@ void AddConvert(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "convert", "Convert a Hugging Face folder or a GGUF file into one packed file");
   command
-      ->add_option("source", arguments->source,
-                   "Folder with config.json and *.safetensors, or a .gguf file")
+      ->add_option(
+          "source", arguments->source,
+          "Folder with config.json and *.safetensors, or a .gguf file; a .opst file goes back")
       ->required();
-  command->add_option("output", arguments->output, "File to write, usually NAME.opst")->required();
+  command
+      ->add_option("output", arguments->output,
+                   "File to write, usually NAME.opst; of a .opst file: the folder to write")
+      ->required();
   command->add_flag("--force", arguments->options.overwrites, "Replace the output if it exists");
   command->add_flag("--strict", arguments->options.is_strict,
                     "Fail on config.json fields that no rule names");
@@ -61,6 +105,20 @@ void AddConvert(CLI::App& app) {
                    "What quantised tensors become: bf16, f16 or f32; others keep their type")
       ->transform(CLI::IsMember({"bf16", "f16", "f32"}, CLI::ignore_case))
       ->capture_default_str();
+  command->add_flag("--verify", arguments->verifies,
+                    "Compare with a plain evaluation of the source on a fixed text (slow)");
+  CLI::Option* upcycle =
+      command
+          ->add_option("--upcycle", arguments->upcycle,
+                       "E,k: make a MoE of a dense model whose experts are copies of its FFN")
+          ->delimiter(',')
+          ->expected(2);
+  command
+      ->add_option("--split", arguments->split,
+                   "E,k: make a MoE of a dense Llama model by dealing out its FFN's neurons")
+      ->delimiter(',')
+      ->expected(2)
+      ->excludes(upcycle);
   AddSettings(*command, settings);
   command->callback([settings, arguments] { RunConvert(*settings, *arguments); });
 }
