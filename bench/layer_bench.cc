@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/free_memory.h"
 #include "base/strings.h"
-#include "bench/free_memory.h"
 #include "bench/layer_rows.h"
 #include "bench/text_table.h"
 
@@ -32,6 +32,7 @@ void CheckOptions(const Context& context, const LayerBenchOptions& options) {
   if (options.runs_plain_loop)
     advice += ", or --no-plain-loop (its f32 weights need as much again)";
   RequireFreeMemory(
+      "bench",
       Concat("the layer ", shape.name, " (", shape.ToString(), ") in ", Name(options.format)),
       PlanMemory(context, options).peak_bytes(), advice);
 }

@@ -9,8 +9,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "base/free_memory.h"
 #include "base/stopwatch.h"
-#include "bench/free_memory.h"
 
 namespace opst::bench {
 namespace {

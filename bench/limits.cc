@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/free_memory.h"
 #include "base/stopwatch.h"
 #include "base/strings.h"
-#include "bench/free_memory.h"
 #include "bench/limit_probes.h"
 #include "bench/text_table.h"
 #include "kernels/gemm_tile.h"
@@ -142,7 +142,7 @@ size_t ChooseReadBytes(const Machine& machine, size_t wanted) {
     wanted = std::min(wanted, FreeMemoryBytes() / 3);
     wanted = std::max({wanted, 2 * cache, kMinReadBytes});
   }
-  RequireFreeMemory("a buffer larger than the caches", wanted, "close other programs");
+  RequireFreeMemory("bench", "a buffer larger than the caches", wanted, "close other programs");
   return wanted;
 }
 

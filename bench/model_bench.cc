@@ -10,9 +10,9 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/free_memory.h"
 #include "base/stopwatch.h"
 #include "base/strings.h"
-#include "bench/free_memory.h"
 #include "bench/model_cost.h"
 #include "bench/roofline.h"
 #include "bench/text_table.h"

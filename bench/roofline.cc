@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/free_memory.h"
 #include "base/strings.h"
-#include "bench/free_memory.h"
 #include "bench/text_table.h"
 
 namespace opst::bench {
@@ -28,7 +28,7 @@ size_t ProbeBytes(const Machine& machine, const RooflineOptions& options) {
   if (options.model_bytes <= cache) return std::max(options.benchmark_bytes, kLeastReadBytes);
   // Twice the cache evicts it; four times leaves little that was still cached in the average.
   const size_t least = 2 * cache;
-  RequireFreeMemory("a buffer larger than the caches, beside the benchmark's own memory,",
+  RequireFreeMemory("bench", "a buffer larger than the caches, beside the benchmark's own memory,",
                     options.reserved_bytes + least, "close other programs or take a smaller shape");
   const size_t free_bytes = FreeMemoryBytes() - options.reserved_bytes;
   return std::clamp(free_bytes / 2, least, std::max(least, std::min(4 * cache, kMostReadBytes)));

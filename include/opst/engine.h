@@ -10,44 +10,91 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "opst/chat_template.h"
 #include "opst/context.h"
 #include "opst/model.h"
+#include "opst/sampling.h"
 #include "opst/tokenizer.h"
 
 namespace opst {
 
-// How the next token is drawn from logits: temperature, then top-k, then top-p, then one draw.
-struct SamplingOptions {
-  float temperature = 0;  // 0 = greedy: the highest logit, ties to the lower id
-  int64_t top_k = 0;      // keep the k most likely tokens; 0 = all
-  float top_p = 1;        // keep the fewest tokens whose probabilities reach p
-  uint64_t seed = 0;      // the same seed gives the same text, for any number of threads
+// Keys and values of a text that goes on, e.g. a conversation: the next call computes only the
+// tokens behind the longest common beginning. Never changes a result. Used by one call at a time.
+class PromptCache {
+ public:
+  // Room for `capacity` tokens, prompt and answer together.
+  PromptCache(const Model& model, int64_t capacity);
+
+  int64_t capacity() const { return sequence_.capacity(); }
+  // The tokens whose keys and values are there.
+  const std::vector<int32_t>& tokens() const { return tokens_; }
+
+ private:
+  friend class Engine;
+  Sequence sequence_;
+  std::vector<int32_t> tokens_;
 };
 
 struct GenerateOptions {
   int64_t max_new_tokens = 128;
   SamplingOptions sampling = {};
+  // A text that contains one of these ends before it. Found across tokens, too; text is held back
+  // while it may become one.
+  std::vector<std::string> stop_strings = {};
+  // Whether end tokens are ordinary ones, e.g. to measure speed.
+  bool ignores_end_tokens = false;
+  // Tokens of prompt and answer at most; 0 = no limit but a warning beyond the trained context.
+  int64_t context_length = 0;
+  // None: not computed. n: the log-probability of each new token and of the n most likely ones.
+  std::optional<int64_t> num_log_probs = {};
   // Prompt tokens per forward pass; bounds memory, never changes the result.
   int64_t prefill_chunk = 512;
+  ExpertChoice experts = {};
+  // Of the same model, and filled with the same choice of experts.
+  PromptCache* cache = nullptr;
   // Whole UTF-8 as soon as it is certain; false = stop here.
   std::function<bool(std::string_view text)> on_text = {};
+  // Asked before every forward pass; true = stop here.
+  std::function<bool()> is_cancelled = {};
   // Prompt tokens done, and all of them.
   std::function<void(int64_t done, int64_t total)> on_prefill = {};
   // As ForwardOptions::on_routing, for prompt and new tokens alike.
   std::function<void(int64_t layer, const RoutingPlan& plan)> on_routing = {};
 };
 
-enum class StopReason { kEndToken, kMaxNewTokens, kCancelled };
+enum class StopReason { kEndToken, kStopString, kMaxNewTokens, kContextLength, kCancelled };
+// "end token", "stop string", "max new tokens", "context length", "cancelled"
+std::string_view StopReasonName(StopReason reason);
+
+// ln softmax(logits) of the model itself: before bias, penalties and temperature.
+struct TokenLogProb {
+  int32_t token = 0;
+  double log_prob = 0;
+  std::vector<std::pair<int32_t, double>> most_likely = {};  // descending, ties by id
+};
 
 struct GenerateResult {
-  std::string text;  // of the new tokens, without the end token
+  std::string text;  // of the new tokens, without end token and stop string
   std::vector<int32_t> prompt_tokens;
-  std::vector<int32_t> new_tokens;  // the end token included
+  std::vector<int32_t> new_tokens;      // the end token included
+  std::vector<TokenLogProb> log_probs;  // of new_tokens, with num_log_probs
   StopReason stop_reason = StopReason::kMaxNewTokens;
+  std::string stop_string;        // the one that was found
+  int64_t num_cached_tokens = 0;  // of the prompt: not computed again
   double prefill_seconds = 0;
   double decode_seconds = 0;  // of all new tokens but the first, which prefill gives
+};
+
+struct PerplexityOptions {
+  int64_t window = 256;  // tokens; the first of each window is given, the others are predicted
+  // true: one token per forward pass, as generation decodes; false: whole windows, as prompts are
+  // read. The same result either way.
+  bool decodes = false;
+  int64_t batch_size = 1;  // windows side by side when decoding
+  ExpertChoice experts = {};
 };
 
 struct PerplexityResult {
@@ -65,22 +112,43 @@ class Engine {
 
   const Model& model() const { return model_; }
   const Tokenizer& tokenizer() const { return tokenizer_; }
-  // Every token that ends a text: of config.json and of generation_config.json.
+  // Every token that ends a text: of config.json, generation_config.json and the tokenizer's files.
   const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
 
+  // The template of the checkpoint. Throws kIo when it has none, or one that cannot be parsed;
+  // plain continuation works without.
+  ChatTemplate LoadChatTemplate() const;
+
   // Continues `prompt`. Errors (kInvalidArgument): an empty prompt for a tokenizer that adds no
-  // token of its own, options out of range. A text longer than the trained context is warned about.
+  // token of its own, options out of range, a prompt that fills the context length or the cache.
+  // A text longer than the trained context is warned about.
   GenerateResult Generate(const Context& context, std::string_view prompt,
                           const GenerateOptions& options = {}) const;
+  // The same for a prompt of tokens, to which nothing is added.
+  GenerateResult GenerateFromTokens(const Context& context, std::span<const int32_t> prompt,
+                                    const GenerateOptions& options = {}) const;
+
+  // Continues several prompts at once; each gets the answer that it gets alone, bit for bit.
+  // `options` hold for each of them; on_text and cache must be empty.
+  using OnBatchText = std::function<bool(size_t prompt, std::string_view text)>;
+  std::vector<GenerateResult> GenerateBatch(const Context& context,
+                                            std::span<const std::string> prompts,
+                                            const GenerateOptions& options = {},
+                                            const OnBatchText& on_text = {}) const;
 
   // Cuts `tokens` into windows that do not overlap, drops the last incomplete one, and evaluates
-  // each on its own: the first token of a window is given, the others are predicted.
-  // Errors (kInvalidArgument): a window below 2, fewer tokens than one window.
+  // each on its own. Errors (kInvalidArgument): a window below 2, fewer tokens than one window, a
+  // batch size below 1.
   PerplexityResult Perplexity(const Context& context, std::span<const int32_t> tokens,
-                              int64_t window) const;
+                              const PerplexityOptions& options = {}) const;
 
  private:
+  struct Run;
   Engine(Model model, Tokenizer tokenizer, std::vector<int32_t> end_tokens);
+  Run Start(const Context& context, std::span<const int32_t> prompt, const GenerateOptions& options,
+            std::function<bool(std::string_view text)> on_text) const;
+  void Prefill(const Context& context, Run& run) const;
+  void Decode(const Context& context, std::span<Run> runs, const GenerateOptions& options) const;
 
   Model model_;
   Tokenizer tokenizer_;

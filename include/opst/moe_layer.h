@@ -45,6 +45,12 @@ struct FfnRecipe {
   bool has_shared_gate = false;  // sigmoid(x · g) scales the shared expert's output
 };
 
+// What a caller changes in the recipe for one call.
+struct RoutingOverride {
+  int64_t top_k = 0;                         // experts per token; 0 = the recipe's
+  std::vector<int32_t> masked_experts = {};  // never chosen, as if their logits were -inf
+};
+
 struct RouterWeights {
   PackedWeights projection;                  // 1 x [E, H], or [E, hidden_dim]
   std::vector<float> selection_bias = {};    // [E] or empty
@@ -71,8 +77,11 @@ class MoeLayer {
   // Router logits, scores and combination are f32. Returns the plan that was used, made over all T
   // tokens. Memory beyond arguments, weights and plan: the setting `stage1_buffer_size`, whatever T
   // (router and shared expert run in chunks of tokens too), or what a single token needs if that is
-  // more. Bits do not depend on the chunks. Errors: as gating and moe_ffn.
-  RoutingPlan Forward(const Context& context, ConstTensorView x, TensorView out) const;
+  // more. Bits do not depend on the chunks. With `changes`, fewer experts than top_k may be left;
+  // then that many are used per token. Errors: as gating and moe_ffn; changes that leave no expert,
+  // or name one outside 0 … E-1.
+  RoutingPlan Forward(const Context& context, ConstTensorView x, TensorView out,
+                      const RoutingOverride& changes = {}) const;
 
   const RoutingRecipe& routing() const { return routing_; }
   const FfnRecipe& ffn() const { return ffn_; }
@@ -80,7 +89,8 @@ class MoeLayer {
  private:
   void CheckRouter() const;
   void ComputeLogits(const Context& context, ConstTensorView x, TensorView logits) const;
-  RoutingPlan RouteTokens(const Context& context, ConstTensorView x) const;
+  RoutingPlan RouteTokens(const Context& context, ConstTensorView x,
+                          const RoutingOverride& changes) const;
   void AddShared(const Context& context, ConstTensorView x, TensorView out) const;
 
   RoutingRecipe routing_;

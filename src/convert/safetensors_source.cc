@@ -21,9 +21,9 @@ constexpr uint64_t kMaxTextFileBytes = uint64_t{128} << 20;
 constexpr std::string_view kQuantisation = "quantization_config";
 constexpr std::string_view kFloats = "F32 BF16 F16";
 // Files of the source that travel inside the packed one.
-constexpr std::array<std::string_view, 5> kTextFiles = {
-    "tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja",
-    "special_tokens_map.json"};
+constexpr std::array<std::string_view, 6> kTextFiles = {
+    "tokenizer.json",      "tokenizer_config.json", "generation_config.json",
+    "chat_template.jinja", "chat_template.json",    "special_tokens_map.json"};
 
 std::vector<TextFile> ReadTextFiles(const std::string& folder) {
   std::vector<TextFile> files;

@@ -63,16 +63,65 @@ void AddDelta(const Context& context, float scale, const DecoderBuffers& buffers
   });
 }
 
+// Rows [first, first + count) of a [T,H] matrix.
+TensorView Rows(const TensorView& x, int64_t first, int64_t count) {
+  return TensorView(x.mutable_row(first), DType::kF32, {count, x.dim(1)});
+}
+
+// The segments' places among the rows of a pass.
+struct SegmentRows {
+  const DecoderSegment& segment;
+  int64_t first;
+  int64_t count;
+  std::vector<Rope::Angles> angles;
+};
+
+std::vector<SegmentRows> PlaceSegments(const Context& context, const DecoderWeights& weights,
+                                       std::span<const DecoderSegment> segments) {
+  std::vector<SegmentRows> places;
+  int64_t first = 0;
+  for (const DecoderSegment& segment : segments) {
+    const size_t count = segment.tokens.size();
+    places.push_back({segment, first, static_cast<int64_t>(count),
+                      AnglesOf(context, weights.rope, segment.positions, count)});
+    first += static_cast<int64_t>(count);
+  }
+  return places;
+}
+
+// Attention is each sequence's own; everything else sees the tokens of all of them as one batch.
+void RunAttentionOfAll(const Context& context, const DecoderWeights& weights, int64_t index,
+                       std::span<const SegmentRows> places, const DecoderBuffers& buffers) {
+  const ModelConfig& config = weights.config;
+  const DecoderLayer& layer = weights.layers[static_cast<size_t>(index)];
+  NormRows(context, layer.attention_norm, config.norm_eps, buffers.x, buffers.normed);
+  for (const SegmentRows& place : places) {
+    const AttentionPass pass{config,
+                             weights.rope,
+                             place.angles,
+                             place.segment.positions.first,
+                             config.window(index),
+                             place.segment.cache->layer(index)};
+    RunAttention(context, layer.attention, pass, Rows(buffers.normed, place.first, place.count),
+                 Rows(buffers.delta, place.first, place.count));
+  }
+}
+
 // Only the last tokens' logits are wanted, and the head is the largest matrix.
 void ComputeLogits(const Context& context, const DecoderWeights& weights,
-                   const DecoderBuffers& buffers, TensorView logits) {
+                   std::span<const SegmentRows> places, const DecoderBuffers& buffers,
+                   TensorView logits) {
   const ModelConfig& config = weights.config;
   const int64_t num_logits = logits.dim(0);
-  const TensorView last(buffers.x.mutable_row(buffers.x.dim(0) - num_logits), DType::kF32,
-                        {num_logits, config.hidden()});
-  const TensorView normed(buffers.normed.mutable_data(), DType::kF32, last.shape());
-  NormRows(context, weights.final_norm, config.norm_eps, last, normed);
-  Matmul(context, normed, weights.head, logits);
+  int64_t done = 0;
+  for (const SegmentRows& place : places) {
+    const int64_t count = place.segment.num_logits;
+    NormRows(context, weights.final_norm, config.norm_eps,
+             Rows(buffers.x, place.first + place.count - count, count),
+             Rows(buffers.normed, done, count));
+    done += count;
+  }
+  Matmul(context, Rows(buffers.normed, 0, num_logits), weights.head, logits);
   AddBias(context, weights.head_bias, logits);
   if (config.logit_divisor == 1) return;
   ForTokens(context, num_logits, [&](int64_t token) {
@@ -84,24 +133,25 @@ void ComputeLogits(const Context& context, const DecoderWeights& weights,
 }  // namespace
 
 void ForwardTokens(const Context& context, const DecoderWeights& weights,
-                   std::span<const int32_t> tokens, const Positions& positions,
-                   const KvCache& cache, TensorView logits, const ForwardOptions& options) {
+                   std::span<const DecoderSegment> segments, TensorView logits,
+                   const ForwardOptions& options) {
   const ModelConfig& config = weights.config;
-  const auto num_tokens = static_cast<int64_t>(tokens.size());
+  const std::vector<SegmentRows> places = PlaceSegments(context, weights, segments);
+  const int64_t num_tokens = places.back().first + places.back().count;
   const ScratchPool::Lease arena = context.scratch().Borrow();
   const DecoderBuffers buffers = TakeBuffers(*arena, num_tokens, config.hidden());
-  const auto angles = AnglesOf(context, weights.rope, positions, tokens.size());
-  weights.Embed(tokens, buffers.x);
+  for (const SegmentRows& place : places) {
+    weights.Embed(place.segment.tokens, Rows(buffers.x, place.first, place.count));
+  }
   for (int64_t index = 0; index < config.num_layers; ++index) {
     const DecoderLayer& layer = weights.layers[static_cast<size_t>(index)];
-    const AttentionPass pass{config,          weights.rope,         angles,
-                             positions.first, config.window(index), cache.layer(index)};
-    NormRows(context, layer.attention_norm, config.norm_eps, buffers.x, buffers.normed);
-    RunAttention(context, layer.attention, pass, buffers.normed, buffers.delta);
+    RunAttentionOfAll(context, weights, index, places, buffers);
     AddDelta(context, config.residual_scale, buffers);
     NormRows(context, layer.ffn_norm, config.norm_eps, buffers.x, buffers.normed);
     if (layer.moe) {
-      const RoutingPlan plan = layer.moe->Forward(context, buffers.normed, buffers.delta);
+      const RoutingPlan plan =
+          layer.moe->Forward(context, buffers.normed, buffers.delta,
+                             options.experts.ForLayer(index, config.routing.num_experts));
       if (options.on_routing) options.on_routing(index, plan);
     } else {
       RunDense(context, config, *layer.dense, buffers);
@@ -109,7 +159,7 @@ void ForwardTokens(const Context& context, const DecoderWeights& weights,
     AddDelta(context, config.residual_scale, buffers);
     if (options.on_layer) options.on_layer(index, buffers.x);
   }
-  ComputeLogits(context, weights, buffers, logits);
+  ComputeLogits(context, weights, places, buffers, logits);
 }
 
 }  // namespace opst

@@ -52,17 +52,25 @@ class DecoderWeights {
   std::optional<ConstTensorView> embedding_;  // [V,H]; none when tied to the head
 };
 
-// Where the tokens of a pass stand.
+// Where the tokens of a sequence stand.
 struct Positions {
   int64_t first = 0;
   int64_t text_length = 0;  // known length of the text; see Sequence::ExpectLength
 };
 
-// Runs all layers on tokens at positions first …, extends the cache, and writes logits of the last
-// logits.dim(0) tokens.
+// Tokens of one sequence in a batch.
+struct DecoderSegment {
+  std::span<const int32_t> tokens;
+  Positions positions;
+  const KvCache* cache;
+  int64_t num_logits;  // of its last tokens
+};
+
+// Runs all layers on the tokens of all segments together, extends their caches, and writes the
+// wanted logits, segment after segment.
 void ForwardTokens(const Context& context, const DecoderWeights& weights,
-                   std::span<const int32_t> tokens, const Positions& positions,
-                   const KvCache& cache, TensorView logits, const ForwardOptions& options);
+                   std::span<const DecoderSegment> segments, TensorView logits,
+                   const ForwardOptions& options);
 
 }  // namespace opst
 

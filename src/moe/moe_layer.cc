@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -56,6 +58,29 @@ TensorView Rows(TensorView x, int64_t first, int64_t count) {
 RoutingPlan EveryTokenPlan(const Context& context, std::vector<float> weights) {
   std::vector<int32_t> ids(weights.size(), 0);
   return BuildRoutingPlan(context, std::move(ids), std::move(weights), 1, 1);
+}
+
+// Experts per token when some are masked; checks the override.
+int64_t ChosenTopK(const RoutingRecipe& routing, const RoutingOverride& changes) {
+  OPST_CHECK_ARG(changes.top_k >= 0 && changes.top_k <= routing.num_experts, kWhere,
+                 Concat("active experts must be 1..", routing.num_experts), changes.top_k);
+  std::vector<bool> is_masked(static_cast<size_t>(routing.num_experts), false);
+  for (const int32_t expert : changes.masked_experts) {
+    OPST_CHECK_ARG(expert >= 0 && expert < routing.num_experts, kWhere,
+                   Concat("masked experts must be 0..", routing.num_experts - 1), expert);
+    is_masked[static_cast<size_t>(expert)] = true;
+  }
+  const int64_t num_left = std::count(is_masked.begin(), is_masked.end(), false);
+  OPST_CHECK_ARG(num_left > 0, kWhere, "a mask must leave at least one expert", "all ",
+                 routing.num_experts, " masked");
+  return std::min(changes.top_k > 0 ? changes.top_k : routing.top_k, num_left);
+}
+
+void MaskLogits(std::span<const int32_t> experts, const TensorView& logits) {
+  for (int64_t token = 0; token < (experts.empty() ? 0 : logits.dim(0)); ++token) {
+    auto* row = reinterpret_cast<float*>(logits.mutable_row(token));
+    for (const int32_t expert : experts) row[expert] = -std::numeric_limits<float>::infinity();
+  }
 }
 
 }  // namespace
@@ -133,8 +158,10 @@ void MoeLayer::ComputeLogits(const Context& context, ConstTensorView x, TensorVi
 }
 
 // Gates chunk by chunk, so that the logits stay small; the plan is then built over all tokens.
-RoutingPlan MoeLayer::RouteTokens(const Context& context, ConstTensorView x) const {
-  const GatingOptions options{.top_k = routing_.top_k,
+RoutingPlan MoeLayer::RouteTokens(const Context& context, ConstTensorView x,
+                                  const RoutingOverride& changes) const {
+  const int64_t top_k = ChosenTopK(routing_, changes);
+  const GatingOptions options{.top_k = top_k,
                               .score_function = routing_.score_function,
                               .selection_bias = router_.selection_bias,
                               .num_groups = routing_.num_groups,
@@ -152,13 +179,14 @@ RoutingPlan MoeLayer::RouteTokens(const Context& context, ConstTensorView x) con
   const ScratchPool::Lease arena = context.scratch().Borrow();
   float* memory = arena->Take<float>(static_cast<size_t>(chunk_tokens * routing_.num_experts));
   GatingResult all;
-  all.expert_ids.reserve(static_cast<size_t>(num_tokens * routing_.top_k));
-  all.expert_weights.reserve(static_cast<size_t>(num_tokens * routing_.top_k));
+  all.expert_ids.reserve(static_cast<size_t>(num_tokens * top_k));
+  all.expert_weights.reserve(static_cast<size_t>(num_tokens * top_k));
   int64_t first = 0;
   do {  // once even without tokens: options are checked
     const int64_t count = std::min(chunk_tokens, num_tokens - first);
     const TensorView logits(memory, Shape{count, routing_.num_experts});
     ComputeLogits(context, Rows(x, first, count), logits);
+    MaskLogits(changes.masked_experts, logits);
     const GatingResult chunk = Gate(context, logits, options);
     all.expert_ids.insert(all.expert_ids.end(), chunk.expert_ids.begin(), chunk.expert_ids.end());
     all.expert_weights.insert(all.expert_weights.end(), chunk.expert_weights.begin(),
@@ -166,9 +194,8 @@ RoutingPlan MoeLayer::RouteTokens(const Context& context, ConstTensorView x) con
     all.num_empty_rows += chunk.num_empty_rows;
     first += chunk_tokens;
   } while (first < num_tokens);
-  RoutingPlan plan =
-      BuildRoutingPlan(context, std::move(all.expert_ids), std::move(all.expert_weights),
-                       routing_.top_k, routing_.num_experts);
+  RoutingPlan plan = BuildRoutingPlan(context, std::move(all.expert_ids),
+                                      std::move(all.expert_weights), top_k, routing_.num_experts);
   plan.num_empty_rows = all.num_empty_rows;
   return plan;
 }
@@ -193,10 +220,11 @@ void MoeLayer::AddShared(const Context& context, ConstTensorView x, TensorView o
   }
 }
 
-RoutingPlan MoeLayer::Forward(const Context& context, ConstTensorView x, TensorView out) const {
+RoutingPlan MoeLayer::Forward(const Context& context, ConstTensorView x, TensorView out,
+                              const RoutingOverride& changes) const {
   OPST_CHECK_ARG(x.rank() == 2 && x.dim(1) == ffn_.hidden && IsModelFloat(x.dtype()), kWhere,
                  Concat("input must be [T,", ffn_.hidden, "] f32, bf16 or f16"), x.ToString());
-  RoutingPlan plan = RouteTokens(context, x);
+  RoutingPlan plan = RouteTokens(context, x, changes);
   const auto compute = [&](ConstTensorView local_x, const RoutingPlan& local_plan,
                            TensorView local_out) {
     const ExpertWeights weights = experts_->Acquire(local_plan);

@@ -2,58 +2,36 @@
 // text.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/testing/bundled_model.h"
+
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "io/file.h"
-#include "opst/convert.h"
 #include "opst/engine.h"
 #include "runtime/expert_usage.h"
 
 namespace opst {
 namespace {
 
-namespace fs = std::filesystem;
+using testing::kBundledSource;
 
-const fs::path kSource = fs::path(OPST_SOURCE_DIR) / "models/austen-moe";
-
-// Converted once for all tests of this file.
-class BundledModelTest : public testing::Test {
+class BundledModelTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    std::string pattern = (fs::temp_directory_path() / "opst-bundled-XXXXXX").string();
-    folder_ = new fs::path(mkdtemp(pattern.data()));
-    context_ = new Context();
-    Convert(*context_, kSource.string(), (*folder_ / "model.opst").string());
-    engine_ = new Engine(Engine::Load(*context_, (*folder_ / "model.opst").string()));
-  }
-  static void TearDownTestSuite() {
-    delete engine_;
-    delete context_;
-    fs::remove_all(*folder_);
-    delete folder_;
-  }
-
-  static fs::path* folder_;
-  static Context* context_;
-  static Engine* engine_;
+  const Context* context_ = &testing::BundledModel::Get().context;
+  const Engine* engine_ = &testing::BundledModel::Get().engine;
 };
-
-fs::path* BundledModelTest::folder_ = nullptr;
-Context* BundledModelTest::context_ = nullptr;
-Engine* BundledModelTest::engine_ = nullptr;
 
 TEST_F(BundledModelTest, HeldOutPerplexityIsTheOneItsReadmeStates) {
   const auto stated =
-      nlohmann::json::parse(ReadWholeFile((kSource / "heldout.json").string(), 1e6));
+      nlohmann::json::parse(ReadWholeFile((kBundledSource / "heldout.json").string(), 1e6));
   const std::string text =
-      ReadWholeFile((kSource / stated["file"].get<std::string>()).string(), 1e7);
+      ReadWholeFile((kBundledSource / stated["file"].get<std::string>()).string(), 1e7);
   const auto tokens = engine_->tokenizer().Encode(text, {.add_special_tokens = false});
   const PerplexityResult result =
-      engine_->Perplexity(*context_, tokens, stated["window"].get<int64_t>());
+      engine_->Perplexity(*context_, tokens, {.window = stated["window"].get<int64_t>()});
   EXPECT_EQ(result.num_windows, stated["num_windows"].get<int64_t>());
   EXPECT_EQ(result.num_predicted, stated["num_predicted"].get<int64_t>());
   // Both evaluate the same bf16 weights in f32; only the order of sums differs.
@@ -116,7 +94,10 @@ TEST_F(BundledModelTest, RefusesAnEmptyPromptAndOptionsOutOfRange) {
   EXPECT_THROW(engine_->Generate(*context_, ""), Error);
   EXPECT_THROW(engine_->Generate(*context_, "a", {.max_new_tokens = 0}), Error);
   EXPECT_THROW(engine_->Generate(*context_, "a", {.prefill_chunk = 0}), Error);
-  EXPECT_THROW(engine_->Perplexity(*context_, std::vector<int32_t>(10, 1), 11), Error);
+  const std::vector<int32_t> ten(10, 1);
+  EXPECT_THROW(engine_->Perplexity(*context_, ten, {.window = 11}), Error);
+  EXPECT_THROW(engine_->Perplexity(*context_, ten, {.window = 1}), Error);
+  EXPECT_THROW(engine_->Perplexity(*context_, ten, {.window = 5, .batch_size = 0}), Error);
 }
 
 }  // namespace

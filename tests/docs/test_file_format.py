@@ -18,7 +18,7 @@ TINY = ROOT / "tests/data/tiny"
 NAMES = ["olmoe", "qwen2-moe", "qwen3-moe", "deepseek-v3", "gpt-oss", "phimoe", "llama-moe"]
 FOLDERS = [ROOT / "models/austen-moe", *(TINY / name for name in NAMES)]
 # No checkpoint of this repository has them.
-OPTIONAL = {"file.chat_template.jinja", "file.special_tokens_map.json"}
+OPTIONAL = {"file.chat_template.jinja", "file.chat_template.json", "file.special_tokens_map.json"}
 
 
 def generic(name: str) -> str:

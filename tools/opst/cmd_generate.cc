@@ -1,104 +1,142 @@
 // `opst generate`: text from a packed model, streamed as it appears.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
+#include <algorithm>
 #include <cstdio>
-#include <iostream>
-#include <iterator>
+#include <sstream>
 
+#include "base/check.h"
+#include "base/config.h"
 #include "commands.h"
+#include "generation_flags.h"
+#include "interrupt.h"
+#include "io/file.h"
+#include "memory_check.h"
 #include "opst/engine.h"
 #include "progress.h"
+#include "result_report.h"
+#include "terminal_text.h"
 #include "usage_table.h"
 
 namespace opst::tool {
 namespace {
 
+constexpr uint64_t kMaxPromptBytes = uint64_t{64} << 20;
+
 struct GenerateArguments {
   std::string model;
   std::string prompt;
-  GenerateOptions options;
+  std::string prompts_file;
+  std::string usage_json;
+  std::string result_json;
+  GenerationFlags flags;
+  MemoryFlags memory;
+  int64_t num_log_probs = -1;
   bool has_prompt = false;
   bool shows_usage = false;
-  bool is_quiet = false;
 };
 
-std::string ReadStandardInput() {
-  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-}
-
-// Model text may hold control characters; a terminal must not obey them.
-std::string Harmless(std::string_view text) {
-  static const bool is_terminal = isatty(STDOUT_FILENO) != 0;
-  std::string result;
-  for (const char c : text) {
-    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-    if (is_terminal && is_control && c != '\n' && c != '\t') {
-      result += "\xEF\xBF\xBD";
-    } else {
-      result += c;
-    }
+// The lines of a file, empty ones left out.
+std::vector<std::string> ReadPrompts(const std::string& path) {
+  std::istringstream lines(ReadWholeFile(path, kMaxPromptBytes));
+  std::vector<std::string> prompts;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) prompts.push_back(line);
   }
-  return result;
+  OPST_CHECK_ARG(!prompts.empty(), path, "the file must have a line that is a prompt", "none");
+  return prompts;
 }
 
-void Print(std::string_view text) {
-  const std::string safe = Harmless(text);
-  std::fwrite(safe.data(), 1, safe.size(), stdout);
-  std::fflush(stdout);
+std::vector<std::string> Prompts(const GenerateArguments& arguments) {
+  if (!arguments.prompts_file.empty()) return ReadPrompts(arguments.prompts_file);
+  return {arguments.has_prompt ? arguments.prompt : ReadStandardInput()};
 }
 
-void PrintSpeed(const GenerateResult& result) {
-  const auto prompt = static_cast<double>(result.prompt_tokens.size());
-  const auto decoded = static_cast<double>(result.new_tokens.size()) - 1;
-  std::fprintf(stderr, "%.0f prompt tokens at %.1f/s", prompt, prompt / result.prefill_seconds);
-  if (decoded > 0) {
-    std::fprintf(stderr, ", %.0f new tokens at %.1f/s", decoded + 1,
-                 decoded / result.decode_seconds);
+// The longest text that may come out; a prompt has at most a token per byte, and one in front.
+MemoryPlanOptions PlanOptions(const GenerateOptions& options,
+                              const std::vector<std::string>& prompts, const Tokenizer* tokenizer) {
+  int64_t longest = 0;
+  for (const std::string& prompt : prompts) {
+    const size_t count = tokenizer ? tokenizer->Encode(prompt).size() : prompt.size() + 1;
+    longest = std::max(longest, static_cast<int64_t>(count));
   }
-  std::fprintf(stderr, "\n");
+  const int64_t most = INT64_MAX / 2;
+  int64_t length = longest + std::min(options.max_new_tokens, most);
+  if (options.context_length > 0) length = std::min(length, options.context_length);
+  return {.context_length = std::max<int64_t>(length, 1),
+          .batch_size = static_cast<int64_t>(prompts.size()),
+          .prefill_chunk = options.prefill_chunk};
 }
 
-void RunGenerate(const Settings& settings, GenerateArguments& arguments) {
-  const Context context = settings.MakeContext();
-  const Engine engine = Engine::Load(context, arguments.model);
-  const std::string prompt = arguments.has_prompt ? arguments.prompt : ReadStandardInput();
+// One prompt: echoed when it has been read, then the text as it appears.
+std::vector<GenerateResult> RunOne(const Context& context, const Engine& engine,
+                                   const std::string& prompt, GenerateOptions options) {
   Progress progress("prompt");
-  ExpertUsage usage;
-  GenerateOptions options = arguments.options;
   options.on_prefill = [&](int64_t done, int64_t total) {
     progress.Show(static_cast<uint64_t>(done), static_cast<uint64_t>(total));
     if (done < total) return;
     progress.Clear();
-    Print(prompt);
+    PrintText(prompt);
   };
   options.on_text = [](std::string_view text) {
-    Print(text);
+    PrintText(text);
     return true;
   };
-  if (arguments.shows_usage) {
-    options.on_routing = [&](int64_t layer, const RoutingPlan& plan) { usage.Add(layer, plan); };
-  }
-  const GenerateResult result = engine.Generate(context, prompt, options);
-  Print("\n");
-  if (!arguments.is_quiet) PrintSpeed(result);
-  if (arguments.shows_usage) PrintUsage(engine, result, usage);
+  std::vector<GenerateResult> results{engine.Generate(context, prompt, options)};
+  PrintText("\n");
+  return results;
 }
 
-void AddSampling(CLI::App& command, SamplingOptions& sampling) {
-  command
-      .add_option("--temperature", sampling.temperature,
-                  "Randomness; 0 takes the most likely token each time")
-      ->capture_default_str();
-  command.add_option("--top-k,--top_k", sampling.top_k, "Draw among the k most likely; 0 = all")
-      ->capture_default_str();
-  command
-      .add_option("--top-p,--top_p", sampling.top_p,
-                  "Draw among the fewest tokens that reach this probability")
-      ->capture_default_str();
-  command.add_option("--seed", sampling.seed, "The same seed gives the same text")
-      ->capture_default_str();
+// Several prompts: computed together, printed one after the other.
+std::vector<GenerateResult> RunSeveral(const Context& context, const Engine& engine,
+                                       const std::vector<std::string>& prompts,
+                                       const GenerateOptions& options) {
+  std::vector<GenerateResult> results = engine.GenerateBatch(context, prompts, options);
+  for (size_t i = 0; i < results.size(); ++i) {
+    PrintText(Concat(i == 0 ? "" : "\n", "[", i + 1, "] ", prompts[i], results[i].text, "\n"));
+  }
+  return results;
+}
+
+void RunGenerate(const Settings& settings, const GenerateArguments& arguments) {
+  OPST_CHECK_ARG(arguments.prompts_file.empty() || !arguments.has_prompt, "generate",
+                 "a prompt and --prompts exclude each other", "both");
+  const Context context = settings.MakeContext();
+  GenerateOptions options = arguments.flags.Parsed();
+  if (arguments.num_log_probs >= 0) options.num_log_probs = arguments.num_log_probs;
+  const std::vector<std::string> prompts = Prompts(arguments);
+  const bool reads = context.config().GetChoice("load") == "read";
+  if (reads) {  // loading takes the memory, so the plan comes first
+    const auto plan_for = [&](const ModelConfig&) {
+      return PlanOptions(options, prompts, nullptr);
+    };
+    CheckMemory(PlanFile(settings, arguments.model, plan_for), arguments.memory);
+  }
+  const Engine engine = Engine::Load(context, arguments.model);
+  if (!reads) {
+    const MemoryPlanOptions plan_for = PlanOptions(options, prompts, &engine.tokenizer());
+    CheckMemory(PlanMemory(context, engine.model(), plan_for), arguments.memory);
+  }
+  const Interrupt interrupt;
+  options.is_cancelled = [&] { return interrupt.requested(); };
+  ExpertUsage usage;
+  if (arguments.shows_usage || !arguments.usage_json.empty()) {
+    options.on_routing = [&](int64_t layer, const RoutingPlan& plan) { usage.Add(layer, plan); };
+  }
+  const std::vector<GenerateResult> results = arguments.prompts_file.empty()
+                                                  ? RunOne(context, engine, prompts[0], options)
+                                                  : RunSeveral(context, engine, prompts, options);
+  for (const GenerateResult& result : results) {
+    if (options.num_log_probs) PrintLogProbs(engine, result);
+    if (!arguments.memory.is_quiet) PrintSpeed(result);
+  }
+  if (arguments.shows_usage) PrintUsage(engine, results, usage);
+  if (!arguments.usage_json.empty()) WriteTextFile(arguments.usage_json, usage.ToJson() + "\n");
+  if (!arguments.result_json.empty()) {
+    WriteTextFile(arguments.result_json, ResultsJson(engine, results));
+  }
+  interrupt.EndIfRequested();
 }
 
 }  // namespace
@@ -106,23 +144,32 @@ void AddSampling(CLI::App& command, SamplingOptions& sampling) {
 void AddGenerate(CLI::App& app) {
   auto settings = std::make_shared<Settings>();
   auto arguments = std::make_shared<GenerateArguments>();
-  CLI::App* command = app.add_subcommand("generate", "Continue a text");
+  CLI::App* command = app.add_subcommand("generate", "Continue a text, or several at once");
   command->add_option("model", arguments->model, "Packed file that `opst convert` wrote")
       ->required();
   CLI::Option* prompt = command->add_option("prompt", arguments->prompt,
                                             "Text to continue; without it standard input is read");
   command
-      ->add_option("-n,--max-new-tokens,--max_new_tokens", arguments->options.max_new_tokens,
-                   "Tokens to write at most")
-      ->capture_default_str();
-  AddSampling(*command, arguments->options.sampling);
+      ->add_option("--prompts", arguments->prompts_file,
+                   "Continue every line of this file, all of them together")
+      ->type_name("FILE");
+  AddGenerationFlags(*command, arguments->flags);
+  AddMemoryFlags(*command, arguments->memory);
   command
-      ->add_option("--prefill-chunk,--prefill_chunk", arguments->options.prefill_chunk,
-                   "Prompt tokens per pass")
-      ->capture_default_str();
-  command->add_flag("--expert-usage,--expert_usage", arguments->shows_usage,
+      ->add_option(BothSpellings("--log-probs"), arguments->num_log_probs,
+                   "Print the log-probability of each new token, and of this many likely ones")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag(BothSpellings("--expert-usage"), arguments->shows_usage,
                     "Show which experts served which tokens");
-  command->add_flag("-q,--quiet", arguments->is_quiet, "Only the text");
+  command
+      ->add_option(BothSpellings("--usage-json"), arguments->usage_json,
+                   "Write how often each expert served to this file")
+      ->type_name("FILE");
+  command
+      ->add_option(BothSpellings("--result-json"), arguments->result_json,
+                   "Write texts, tokens, probabilities and why they stopped to this file")
+      ->type_name("FILE");
+  command->add_flag("-q,--quiet", arguments->memory.is_quiet, "Only the text");
   AddSettings(*command, settings);
   command->callback([settings, arguments, prompt] {
     arguments->has_prompt = prompt->count() > 0;

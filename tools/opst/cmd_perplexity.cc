@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "commands.h"
+#include "generation_flags.h"
 #include "io/file.h"
 #include "opst/engine.h"
 
@@ -15,7 +16,8 @@ constexpr uint64_t kMaxTextBytes = uint64_t{1} << 30;
 struct PerplexityArguments {
   std::string model;
   std::string text;
-  int64_t window = 256;
+  PerplexityOptions options;
+  ExpertFlags experts;
 };
 
 void RunPerplexity(const Settings& settings, const PerplexityArguments& arguments) {
@@ -24,10 +26,13 @@ void RunPerplexity(const Settings& settings, const PerplexityArguments& argument
   const std::string text = ReadWholeFile(arguments.text, kMaxTextBytes);
   const std::vector<int32_t> tokens =
       engine.tokenizer().Encode(text, {.add_special_tokens = false});
-  const PerplexityResult result = engine.Perplexity(context, tokens, arguments.window);
+  PerplexityOptions options = arguments.options;
+  options.experts = arguments.experts.Choice();
+  engine.model().CheckExperts(options.experts);
+  const PerplexityResult result = engine.Perplexity(context, tokens, options);
   std::printf("perplexity %.4f (nll %.6f) over %lld predicted tokens in %lld windows of %lld\n",
               result.perplexity, result.nll, static_cast<long long>(result.num_predicted),
-              static_cast<long long>(result.num_windows), static_cast<long long>(arguments.window));
+              static_cast<long long>(result.num_windows), static_cast<long long>(options.window));
 }
 
 }  // namespace
@@ -40,9 +45,16 @@ void AddPerplexity(CLI::App& app) {
   command->add_option("model", arguments->model, "Packed file")->required();
   command->add_option("text", arguments->text, "UTF-8 text file")->required();
   command
-      ->add_option("--window", arguments->window,
+      ->add_option("--window", arguments->options.window,
                    "Tokens per window; windows do not overlap, an incomplete last one is dropped")
       ->capture_default_str();
+  command->add_flag("--decode", arguments->options.decodes,
+                    "Feed one token per pass, as generation does; the result is the same");
+  command
+      ->add_option(BothSpellings("--batch-size"), arguments->options.batch_size,
+                   "Windows side by side with --decode")
+      ->capture_default_str();
+  AddExpertFlags(*command, arguments->experts);
   AddSettings(*command, settings);
   command->callback([settings, arguments] { RunPerplexity(*settings, *arguments); });
 }

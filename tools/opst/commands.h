@@ -27,7 +27,9 @@ void AddSettings(CLI::App& command, std::shared_ptr<Settings> settings);
 void AddConvert(CLI::App& app);
 void AddInspect(CLI::App& app);
 void AddGenerate(CLI::App& app);
+void AddChat(CLI::App& app);
 void AddPerplexity(CLI::App& app);
+void AddPlan(CLI::App& app);
 void AddBench(CLI::App& app);
 
 }  // namespace opst::tool

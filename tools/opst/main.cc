@@ -35,7 +35,9 @@ void AddCommands(CLI::App& app) {
   opst::tool::AddConvert(app);
   opst::tool::AddInspect(app);
   opst::tool::AddGenerate(app);
+  opst::tool::AddChat(app);
   opst::tool::AddPerplexity(app);
+  opst::tool::AddPlan(app);
   opst::tool::AddBench(app);
 }
 

@@ -4,27 +4,18 @@
 #include "usage_table.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
+#include "result_report.h"
 
 namespace opst::tool {
 namespace {
 
 constexpr int64_t kMaxTokens = 24;  // lines of the table
 constexpr size_t kMaxLayers = 8;    // columns of the table
-
-// The token's text on one line, in brackets so that spaces show.
-std::string Label(const Engine& engine, int32_t token) {
-  std::string text = engine.tokenizer().Decode(std::array{token}, {.skip_special_tokens = false});
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  }
-  return "[" + text + "]";
-}
 
 std::string Join(const std::vector<int32_t>& experts) {
   std::string text;
@@ -43,7 +34,7 @@ void PrintTokens(const Engine& engine, const std::vector<int32_t>& tokens,
   const int64_t count =
       std::min({kMaxTokens, usage.num_tokens(0), static_cast<int64_t>(tokens.size())});
   for (int64_t token = 0; token < count; ++token) {
-    std::printf("%-18s", Label(engine, tokens[static_cast<size_t>(token)]).c_str());
+    std::printf("%-18s", TokenLabel(engine, tokens[static_cast<size_t>(token)]).c_str());
     for (size_t i = 0; i < num_layers; ++i) {
       std::printf(" %9s", Join(usage.ExpertsOf(i, token)).c_str());
     }
@@ -68,14 +59,17 @@ void PrintShares(const ExpertUsage& usage) {
 
 }  // namespace
 
-void PrintUsage(const Engine& engine, const GenerateResult& result, const ExpertUsage& usage) {
+void PrintUsage(const Engine& engine, const std::vector<GenerateResult>& results,
+                const ExpertUsage& usage) {
   if (usage.layers().empty()) {
     std::printf("\nthe model has no layer with experts\n");
     return;
   }
-  std::vector<int32_t> tokens = result.prompt_tokens;
-  tokens.insert(tokens.end(), result.new_tokens.begin(), result.new_tokens.end());
-  PrintTokens(engine, tokens, usage);
+  if (results.size() == 1) {  // the passes of a batch mix the tokens of its texts
+    std::vector<int32_t> tokens = results[0].prompt_tokens;
+    tokens.insert(tokens.end(), results[0].new_tokens.begin(), results[0].new_tokens.end());
+    PrintTokens(engine, tokens, usage);
+  }
   PrintShares(usage);
 }
 

@@ -11,7 +11,8 @@ namespace opst::tool {
 
 // To standard output: one line per token with its experts in each layer, then every layer's share
 // per expert.
-void PrintUsage(const Engine& engine, const GenerateResult& result, const ExpertUsage& usage);
+void PrintUsage(const Engine& engine, const std::vector<GenerateResult>& results,
+                const ExpertUsage& usage);
 
 }  // namespace opst::tool
 

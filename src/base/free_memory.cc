@@ -1,7 +1,7 @@
 // Reads /proc and the control group's files.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/free_memory.h"
+#include "base/free_memory.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "base/small_file.h"
 #include "base/strings.h"
 
-namespace opst::bench {
+namespace opst {
 namespace {
 
 // The number behind `key` in lines such as "MemAvailable:  123 kB" or "inactive_file 123".
@@ -54,11 +54,11 @@ size_t FreeMemoryBytes(const std::string& root) {
   return std::min({available.value_or(SIZE_MAX), in_group, in_group_v1});
 }
 
-void RequireFreeMemory(std::string_view what, size_t needed_bytes, std::string_view advice,
-                       const std::string& root) {
+void RequireFreeMemory(std::string_view where, std::string_view what, size_t needed_bytes,
+                       std::string_view advice, const std::string& root) {
   const size_t free_bytes = FreeMemoryBytes(root);
   if (needed_bytes <= free_bytes) return;
-  Throw(ErrorKind::kOutOfMemory, "bench", Concat(what, " must fit the free memory; ", advice),
+  Throw(ErrorKind::kOutOfMemory, where, Concat(what, " must fit the free memory; ", advice),
         Concat(FormatBytes(needed_bytes), " needed, ", FormatBytes(free_bytes), " free"));
 }
 
@@ -68,4 +68,4 @@ size_t HugePageBytes() {
   return FindNumberIn("/proc/self/smaps_rollup", "AnonHugePages:").value_or(0);
 }
 
-}  // namespace opst::bench
+}  // namespace opst

@@ -1,16 +1,17 @@
 // Free memory of systems with and without control groups.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/free_memory.h"
+#include "base/free_memory.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 
 #include "base/testing/fake_system.h"
-#include "io/testing/files.h"
+#include "opst/error.h"
 
-namespace opst::bench {
+namespace opst {
 namespace {
 
 TEST(FreeMemoryTest, KernelSaysWhatIsAvailable) {
@@ -45,13 +46,18 @@ TEST(FreeMemoryTest, NothingKnownIsNoLimit) {
 TEST(FreeMemoryTest, TooMuchIsRefusedWithBothSizes) {
   const FakeSystem system;
   system.Write("/proc/meminfo", "MemAvailable: 2048 kB");
-  RequireFreeMemory("the layer", 2 << 20, "take less", system.root());
-  opst::testing::ExpectError(
-      ErrorKind::kOutOfMemory, {"the layer must fit", "take less", "3 MB needed, 2 MB free"},
-      [&] { RequireFreeMemory("the layer", 3 << 20, "take less", system.root()); });
+  RequireFreeMemory("bench", "the layer", 2 << 20, "take less", system.root());
+  try {
+    RequireFreeMemory("bench", "the layer", 3 << 20, "take less", system.root());
+    FAIL() << "3 MB were accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kOutOfMemory);
+    EXPECT_EQ(std::string(error.what()),
+              "[bench] the layer must fit the free memory; take less; got 3 MB needed, 2 MB free");
+  }
 }
 
 TEST(FreeMemoryTest, ThisProcessHasAPeak) { EXPECT_GT(PeakResidentBytes(), 1u << 20); }
 
 }  // namespace
-}  // namespace opst::bench
+}  // namespace opst

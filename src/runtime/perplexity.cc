@@ -1,0 +1,120 @@
+// Perplexity of a text, on the path of prompts or on the path of decoding.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "opst/engine.h"
+#include "runtime/text_run.h"
+
+namespace opst {
+namespace {
+
+constexpr std::string_view kWhere = "perplexity";
+// Logits of a whole window can be large: 256 tokens of a vocabulary of 150,000 are 150 MB.
+constexpr int64_t kMaxLogits = 8 << 20;
+
+// The windows of a text, and -ln p of their tokens.
+class Windows {
+ public:
+  Windows(const Context& context, const Model& model, std::span<const int32_t> tokens,
+          const PerplexityOptions& options)
+      : context_(context),
+        model_(model),
+        tokens_(tokens),
+        window_(static_cast<size_t>(options.window)),
+        vocabulary_(static_cast<size_t>(model.config().vocab_size)),
+        forward_{.experts = options.experts} {}
+
+  // Sum over one window, whose logits are computed in pieces.
+  double Prefill(size_t index, Sequence& sequence) {
+    const std::span<const int32_t> window = Window(index).first(window_ - 1);
+    const size_t chunk = std::max<size_t>(1, static_cast<size_t>(kMaxLogits) / vocabulary_);
+    Restart(sequence);
+    double sum = 0;
+    for (size_t begin = 0; begin < window.size(); begin += chunk) {
+      const auto part = window.subspan(begin, std::min(chunk, window.size() - begin));
+      model_.Forward(context_, part, sequence, Logits(part.size()), forward_);
+      for (size_t i = 0; i < part.size(); ++i) sum += Surprise(i, Window(index)[begin + i + 1]);
+    }
+    return sum;
+  }
+
+  // Sums over windows [first, first + count), one token of each per pass.
+  std::vector<double> Decode(size_t first, size_t count, std::span<Sequence> sequences) {
+    std::vector<double> sums(count, 0);
+    for (size_t i = 0; i < count; ++i) Restart(sequences[i]);
+    for (size_t position = 0; position + 1 < window_; ++position) {
+      std::vector<BatchEntry> entries;
+      for (size_t i = 0; i < count; ++i) {
+        entries.push_back({Window(first + i).subspan(position, 1), &sequences[i]});
+      }
+      model_.ForwardBatch(context_, entries, Logits(count), forward_);
+      for (size_t i = 0; i < count; ++i) sums[i] += Surprise(i, Window(first + i)[position + 1]);
+    }
+    return sums;
+  }
+
+ private:
+  std::span<const int32_t> Window(size_t index) const {
+    return tokens_.subspan(index * window_, window_);
+  }
+  void Restart(Sequence& sequence) const {
+    sequence.Clear();
+    sequence.ExpectLength(static_cast<int64_t>(window_));
+  }
+  TensorView Logits(size_t rows) {
+    logits_.resize(std::max(logits_.size(), rows * vocabulary_));
+    return TensorView(logits_.data(),
+                      Shape{static_cast<int64_t>(rows), static_cast<int64_t>(vocabulary_)});
+  }
+  // -ln p of `token` by a row of the logits.
+  double Surprise(size_t row, int32_t token) const {
+    return -LogProbOf(std::span(logits_).subspan(row * vocabulary_, vocabulary_), 0, token)
+                .log_prob;
+  }
+
+  const Context& context_;
+  const Model& model_;
+  std::span<const int32_t> tokens_;
+  size_t window_;
+  size_t vocabulary_;
+  ForwardOptions forward_;
+  std::vector<float> logits_;
+};
+
+}  // namespace
+
+PerplexityResult Engine::Perplexity(const Context& context, std::span<const int32_t> tokens,
+                                    const PerplexityOptions& options) const {
+  OPST_CHECK_ARG(options.window >= 2, kWhere, "a window must have at least two tokens",
+                 options.window);
+  OPST_CHECK_ARG(options.batch_size >= 1, kWhere, "the batch size must be at least 1",
+                 options.batch_size);
+  const int64_t num_windows = static_cast<int64_t>(tokens.size()) / options.window;
+  OPST_CHECK_ARG(num_windows >= 1, kWhere, "the text must fill at least one window", tokens.size(),
+                 " tokens for a window of ", options.window);
+  const auto side_by_side =
+      static_cast<size_t>(options.decodes ? std::min(options.batch_size, num_windows) : 1);
+  std::vector<Sequence> sequences;
+  for (size_t i = 0; i < side_by_side; ++i) sequences.push_back(model_.NewSequence(options.window));
+  Windows windows(context, model_, tokens, options);
+  double sum = 0;
+  for (size_t first = 0; first < static_cast<size_t>(num_windows); first += side_by_side) {
+    const size_t count = std::min(side_by_side, static_cast<size_t>(num_windows) - first);
+    if (options.decodes) {
+      for (const double window : windows.Decode(first, count, sequences)) sum += window;
+    } else {
+      sum += windows.Prefill(first, sequences[0]);
+    }
+  }
+  PerplexityResult result;
+  result.num_windows = num_windows;
+  result.num_predicted = num_windows * (options.window - 1);
+  result.nll = sum / static_cast<double>(result.num_predicted);
+  result.perplexity = std::exp(result.nll);
+  return result;
+}
+
+}  // namespace opst
