@@ -74,12 +74,12 @@ class MoeLayer {
   // plan = route(x · W_rᵀ + bias);  out = moe_ffn(x, plan) + sigmoid(x · g) · shared(x)
   //   x    [T, H] f32, bf16 or f16
   //   out  [T, H] of x's dtype; must not overlap x
-  // Router logits, scores and combination are f32. Returns the plan that was used, made over all T
-  // tokens. Memory beyond arguments, weights and plan: the setting `stage1_buffer_size`, whatever T
-  // (router and shared expert run in chunks of tokens too), or what a single token needs if that is
-  // more. Bits do not depend on the chunks. With `changes`, fewer experts than top_k may be left;
-  // then that many are used per token. Errors: as gating and moe_ffn; changes that leave no expert,
-  // or name one outside 0 … E-1.
+  // Router logits, scores and combination are f32, rounded once to x's dtype. Returns the plan that
+  // was used, made over all T tokens. Memory beyond arguments, weights and plan: the setting
+  // `stage1_buffer_size`, whatever T (router and shared expert run in chunks of tokens too), or
+  // what a single token needs if that is more. Bits do not depend on the chunks. With `changes`,
+  // fewer experts than top_k may be left; then that many are used per token. Errors: as gating and
+  // moe_ffn; changes that leave no expert, or name one outside 0 … E-1.
   RoutingPlan Forward(const Context& context, ConstTensorView x, TensorView out,
                       const RoutingOverride& changes = {}) const;
 
@@ -91,7 +91,12 @@ class MoeLayer {
   void ComputeLogits(const Context& context, ConstTensorView x, TensorView logits) const;
   RoutingPlan RouteTokens(const Context& context, ConstTensorView x,
                           const RoutingOverride& changes) const;
-  void AddShared(const Context& context, ConstTensorView x, TensorView out) const;
+  void RunExperts(const Context& context, ConstTensorView x, const RoutingPlan& plan,
+                  size_t workspace_bytes, TensorView out) const;
+  void AddShared(const Context& context, ConstTensorView x, size_t workspace_bytes,
+                 TensorView out) const;
+  void RunWithShared16(const Context& context, ConstTensorView x, const RoutingPlan& plan,
+                       TensorView out) const;
 
   RoutingRecipe routing_;
   FfnRecipe ffn_;

@@ -27,7 +27,10 @@ class ScratchPool {
   // The arena is empty; it must be given back before the pool dies.
   Lease Borrow() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (idle_.empty()) return Lease(new ScratchArena(options_), Returner{this});
+    if (idle_.empty()) {
+      idle_.reserve(++num_arenas_);  // so that Return can't fail
+      return Lease(new ScratchArena(options_), Returner{this});
+    }
     ScratchArena* arena = idle_.back().release();
     idle_.pop_back();
     return Lease(arena, Returner{this});
@@ -45,7 +48,7 @@ class ScratchPool {
   }
 
  private:
-  void Return(ScratchArena* arena) {
+  void Return(ScratchArena* arena) noexcept {
     arena->Reset();
     const std::lock_guard<std::mutex> lock(mutex_);
     idle_.emplace_back(arena);
@@ -54,6 +57,7 @@ class ScratchPool {
   BufferOptions options_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<ScratchArena>> idle_;
+  size_t num_arenas_ = 0;  // lent and idle
 };
 
 }  // namespace opst

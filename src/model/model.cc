@@ -25,7 +25,7 @@ Sequence::Sequence(Sequence&&) noexcept = default;
 Sequence& Sequence::operator=(Sequence&&) noexcept = default;
 Sequence::~Sequence() = default;
 
-int64_t Sequence::capacity() const { return cache_->capacity(); }
+int64_t Sequence::capacity() const { return cache_ == nullptr ? 0 : cache_->capacity(); }
 
 void Sequence::Truncate(int64_t length) {
   OPST_CHECK_ARG(length >= 0 && length <= length_, kWhere,
@@ -79,6 +79,11 @@ void Model::CheckEntry(const BatchEntry& entry) const {
   const std::span<const int32_t> tokens = entry.tokens;
   const auto num_tokens = static_cast<int64_t>(tokens.size());
   OPST_CHECK_ARG(num_tokens > 0, kWhere, "at least one token must be given", num_tokens);
+  OPST_CHECK_ARG(entry.sequence->cache_ != nullptr &&
+                     entry.sequence->cache_->Fits(config().attention, config().num_layers),
+                 kWhere, "the sequence must be one of this model",
+                 entry.sequence->cache_ == nullptr ? "one that was moved away"
+                                                   : "one with other layers or heads");
   OPST_CHECK_ARG(entry.sequence->length() + num_tokens <= entry.sequence->capacity(), kWhere,
                  "the sequence must have room for the tokens", entry.sequence->length(), " + ",
                  num_tokens, " tokens in room for ", entry.sequence->capacity());

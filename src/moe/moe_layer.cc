@@ -13,6 +13,8 @@
 #include "base/config.h"
 #include "base/scratch_pool.h"
 #include "kernels/norm.h"
+#include "kernels/rows.h"
+#include "ops/gating/check_options.h"
 #include "opst/ops/grouped_matmul.h"
 
 namespace opst {
@@ -83,6 +85,19 @@ void MaskLogits(std::span<const int32_t> experts, const TensorView& logits) {
   }
 }
 
+// Of the recipe, with another number of experts per token.
+GatingOptions OptionsOf(const RoutingRecipe& routing, const RouterWeights& router, int64_t top_k) {
+  return {.top_k = top_k,
+          .score_function = routing.score_function,
+          .selection_bias = router.selection_bias,
+          .num_groups = routing.num_groups,
+          .num_kept_groups = routing.num_kept_groups,
+          .group_score = routing.group_score,
+          .sparsemixer_epsilon = routing.sparsemixer_epsilon,
+          .renormalizes = routing.renormalizes,
+          .scale = routing.scale};
+}
+
 }  // namespace
 
 MoeLayer::MoeLayer(RoutingRecipe routing, FfnRecipe ffn, RouterWeights router,
@@ -96,6 +111,8 @@ MoeLayer::MoeLayer(RoutingRecipe routing, FfnRecipe ffn, RouterWeights router,
       exchange_(std::move(exchange)) {
   if (exchange_ == nullptr) exchange_ = std::make_shared<LocalExpertExchange>();
   CheckRouter();
+  CheckGatingOptions(OptionsOf(routing_, router_, routing_.top_k), routing_.num_experts);
+  OPST_CHECK_ARG(experts_ != nullptr, kWhere, "a store of experts must be given", "none");
   OPST_CHECK_ARG(experts_->num_experts() == routing_.num_experts, kWhere,
                  "the store must hold every expert of the recipe", experts_->num_experts(), " of ",
                  routing_.num_experts);
@@ -161,15 +178,7 @@ void MoeLayer::ComputeLogits(const Context& context, ConstTensorView x, TensorVi
 RoutingPlan MoeLayer::RouteTokens(const Context& context, ConstTensorView x,
                                   const RoutingOverride& changes) const {
   const int64_t top_k = ChosenTopK(routing_, changes);
-  const GatingOptions options{.top_k = top_k,
-                              .score_function = routing_.score_function,
-                              .selection_bias = router_.selection_bias,
-                              .num_groups = routing_.num_groups,
-                              .num_kept_groups = routing_.num_kept_groups,
-                              .group_score = routing_.group_score,
-                              .sparsemixer_epsilon = routing_.sparsemixer_epsilon,
-                              .renormalizes = routing_.renormalizes,
-                              .scale = routing_.scale};
+  const GatingOptions options = OptionsOf(routing_, router_, top_k);
   const int64_t num_tokens = x.dim(0);
   const size_t wanted_bytes = kLogitsBytesPerWorker * static_cast<size_t>(context.num_threads());
   const int64_t chunk_tokens = std::min(
@@ -200,12 +209,28 @@ RoutingPlan MoeLayer::RouteTokens(const Context& context, ConstTensorView x,
   return plan;
 }
 
-void MoeLayer::AddShared(const Context& context, ConstTensorView x, TensorView out) const {
-  const MoeFfnOptions options{
-      .activation = ffn_.activation, .output_mode = OutputMode::kAdd, .limits = ffn_.limits};
+// The routed experts: out is overwritten.
+void MoeLayer::RunExperts(const Context& context, ConstTensorView x, const RoutingPlan& plan,
+                          size_t workspace_bytes, TensorView out) const {
+  const auto compute = [&](ConstTensorView local_x, const RoutingPlan& local_plan,
+                           TensorView local_out) {
+    const ExpertWeights weights = experts_->Acquire(local_plan);
+    MoeFfn(
+        context, local_x, local_plan, weights,
+        {.activation = ffn_.activation, .limits = ffn_.limits, .workspace_bytes = workspace_bytes},
+        local_out);
+  };
+  exchange_->Run(context, x, plan, compute, out);
+}
+
+void MoeLayer::AddShared(const Context& context, ConstTensorView x, size_t workspace_bytes,
+                         TensorView out) const {
+  const MoeFfnOptions options{.activation = ffn_.activation,
+                              .output_mode = OutputMode::kAdd,
+                              .limits = ffn_.limits,
+                              .workspace_bytes = workspace_bytes};
   // An eighth for the plan leaves the rest to the expert's own buffers.
-  const size_t plan_bytes =
-      std::min(WorkspaceBytes(context) / 8, kMaxSharedTokens * kSharedPlanBytes);
+  const size_t plan_bytes = std::min(workspace_bytes / 8, kMaxSharedTokens * kSharedPlanBytes);
   const int64_t chunk_tokens = ChunkTokens(plan_bytes, kSharedPlanBytes);
   for (int64_t first = 0; first < x.dim(0); first += chunk_tokens) {
     const int64_t count = std::min(chunk_tokens, x.dim(0) - first);
@@ -220,19 +245,53 @@ void MoeLayer::AddShared(const Context& context, ConstTensorView x, TensorView o
   }
 }
 
+// 16-bit outputs: routed and shared experts meet in f32, chunk by chunk, and are rounded once.
+void MoeLayer::RunWithShared16(const Context& context, ConstTensorView x, const RoutingPlan& plan,
+                               TensorView out) const {
+  const auto width = static_cast<size_t>(ffn_.hidden);
+  const size_t all_bytes = WorkspaceBytes(context);
+  const int64_t chunk_tokens =
+      std::min(ChunkTokens(all_bytes / 8, width * sizeof(float)), std::max<int64_t>(x.dim(0), 1));
+  const size_t sum_bytes = static_cast<size_t>(chunk_tokens) * width * sizeof(float);
+  // The chunk's sums, its plan, and one that is being built.
+  const size_t kept_bytes =
+      sum_bytes + 2 * static_cast<size_t>(chunk_tokens * plan.top_k) * kSharedPlanBytes;
+  const size_t rest_bytes = all_bytes > kept_bytes ? all_bytes - kept_bytes : 1;
+  const ScratchPool::Lease arena = context.scratch().Borrow();
+  float* memory = arena->Take<float>(static_cast<size_t>(chunk_tokens) * width);
+  for (int64_t first = 0; first < x.dim(0); first += chunk_tokens) {
+    const int64_t count = std::min(chunk_tokens, x.dim(0) - first);
+    const ConstTensorView tokens = Rows(x, first, count);
+    const TensorView sums(memory, Shape{count, ffn_.hidden});
+    const Shape slots{count, plan.top_k};
+    const int64_t slot = first * plan.top_k;
+    const RoutingPlan part = BuildRoutingPlan(
+        context, ConstTensorView(plan.expert_ids.data() + slot, slots),
+        ConstTensorView(plan.expert_weights.data() + slot, slots), plan.num_experts);
+    RunExperts(context, tokens, part, rest_bytes, sums);
+    AddShared(context, tokens, rest_bytes, sums);
+    for (int64_t token = 0; token < count; ++token) {
+      ConvertFromFloat(memory + static_cast<size_t>(token) * width, width, out.dtype(),
+                       out.mutable_row(first + token));
+    }
+  }
+}
+
 RoutingPlan MoeLayer::Forward(const Context& context, ConstTensorView x, TensorView out,
                               const RoutingOverride& changes) const {
   OPST_CHECK_ARG(x.rank() == 2 && x.dim(1) == ffn_.hidden && IsModelFloat(x.dtype()), kWhere,
                  Concat("input must be [T,", ffn_.hidden, "] f32, bf16 or f16"), x.ToString());
+  OPST_CHECK_ARG(out.shape() == x.shape() && out.dtype() == x.dtype(), kWhere,
+                 "output must have the input's shape and dtype", "output ", out.ToString(),
+                 ", input ", x.ToString());
+  OPST_CHECK_ARG(!out.Overlaps(x), kWhere, "output must not overlap the input", out.ToString());
   RoutingPlan plan = RouteTokens(context, x, changes);
-  const auto compute = [&](ConstTensorView local_x, const RoutingPlan& local_plan,
-                           TensorView local_out) {
-    const ExpertWeights weights = experts_->Acquire(local_plan);
-    MoeFfn(context, local_x, local_plan, weights,
-           {.activation = ffn_.activation, .limits = ffn_.limits}, local_out);
-  };
-  exchange_->Run(context, x, plan, compute, out);
-  if (shared_) AddShared(context, x, out);
+  if (shared_ && out.dtype() != DType::kF32) {
+    RunWithShared16(context, x, plan, out);
+    return plan;
+  }
+  RunExperts(context, x, plan, WorkspaceBytes(context), out);
+  if (shared_) AddShared(context, x, WorkspaceBytes(context), out);
   return plan;
 }
 

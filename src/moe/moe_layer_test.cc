@@ -114,6 +114,29 @@ TEST(MoeLayerTest, BitsAndPlanAreTheSameWhateverTheChunks) {
   }
 }
 
+// Rounding the routed sum before the shared expert is added would round twice.
+TEST(MoeLayerTest, SixteenBitOutputsAreTheF32OnesRoundedOnce) {
+  constexpr int64_t kTokens = 70;
+  const Context context = MakeContext(2, {{"stage1_buffer_size", "20KB"}});
+  const TestLayer test(context, 6, 24, 20, 2);
+  const Matrix x = Matrix::Random(DType::kBf16, kTokens, 24, 3);
+  Matrix wide(DType::kF32, kTokens, 24);
+  Matrix wide_out(DType::kF32, kTokens, 24);
+  for (int64_t token = 0; token < kTokens; ++token) {
+    for (int64_t h = 0; h < 24; ++h) wide.Set(token, h, x.At(token, h));
+  }
+  const RoutingPlan wanted = test.layer.Forward(context, wide.view(), wide_out.view());
+  Matrix out(DType::kBf16, kTokens, 24);
+  const RoutingPlan plan = test.layer.Forward(context, x.view(), out.view());
+  EXPECT_EQ(plan.expert_ids, wanted.expert_ids);
+  for (int64_t token = 0; token < kTokens; ++token) {
+    for (int64_t h = 0; h < 24; ++h) {
+      const float rounded = ToFloat(ToBf16(static_cast<float>(wide_out.At(token, h))));
+      ASSERT_EQ(out.At(token, h), rounded) << token << ", " << h;
+    }
+  }
+}
+
 TEST(MoeLayerTest, NoTokensGiveAnEmptyPlan) {
   const Context context = MakeContext(2);
   const TestLayer test(context, 4, 16, 16, 2);

@@ -58,6 +58,13 @@ KvCache::KvCache(const AttentionRecipe& recipe, int64_t num_layers, int64_t capa
   }
 }
 
+bool KvCache::Fits(const AttentionRecipe& recipe, int64_t num_layers) const {
+  if (static_cast<int64_t>(layers_.size()) != num_layers) return false;
+  return layers_.empty() || (layers_[0].num_heads_ == recipe.cached_heads() &&
+                             layers_[0].key_dim_ == recipe.cached_key_dim() &&
+                             layers_[0].value_dim_ == recipe.cached_value_dim());
+}
+
 const std::byte* KvCache::Layer::keys(int64_t head) const {
   return reinterpret_cast<const std::byte*>(keys_ + head * KeyFloats(key_dim_, capacity_));
 }

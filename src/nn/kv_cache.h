@@ -48,6 +48,8 @@ class KvCache {
           BufferOptions pages = {});
 
   int64_t capacity() const { return capacity_; }
+  // Whether it was made for these sizes.
+  bool Fits(const AttentionRecipe& recipe, int64_t num_layers) const;
   const Layer& layer(int64_t index) const { return layers_[static_cast<size_t>(index)]; }
 
   // Bytes that a cache of these sizes reserves. Throws kInvalidArgument for a negative capacity and

@@ -113,6 +113,8 @@ PerplexityResult Engine::Perplexity(const Context& context, std::span<const int3
   result.num_windows = num_windows;
   result.num_predicted = num_windows * (options.window - 1);
   result.nll = sum / static_cast<double>(result.num_predicted);
+  OPST_CHECK_IO(!std::isnan(result.nll), kWhere, "the model's logits must be numbers",
+                "NaN; are the weights damaged?");
   result.perplexity = std::exp(result.nll);
   return result;
 }

@@ -24,8 +24,12 @@ int32_t ArgMax(std::span<const float> logits) {
       best = static_cast<int32_t>(token);
     }
   }
-  OPST_CHECK_ARG(best >= 0, kWhere, "the logits must hold a number above -inf",
-                 "none; are the weights damaged, or does the bias ban every token?");
+  if (best >= 0) return best;
+  const bool has_nan =
+      std::any_of(logits.begin(), logits.end(), [](float logit) { return std::isnan(logit); });
+  OPST_CHECK_IO(!has_nan, kWhere, "the model's logits must be numbers",
+                "NaN; are the weights damaged?");
+  OPST_CHECK_ARG(best >= 0, kWhere, "the bias must leave a token", "none");
   return best;
 }
 

@@ -33,6 +33,7 @@ struct MoeFfnOptions {
   Activation activation = Activation::kSilu;
   OutputMode output_mode = OutputMode::kOverwrite;
   ActivationLimits limits = {};
+  size_t workspace_bytes = 0;  // bound on this call's memory; 0 = the setting stage1_buffer_size
 };
 
 // out[t] = Σ_j w[t,j] · (W_down(e) h + b_down(e)),  h = act(W_gate(e) x[t]) ∘ (W_up(e) x[t]),

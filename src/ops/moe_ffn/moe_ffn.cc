@@ -71,7 +71,9 @@ void CheckRequest(const MoeFfnRequest& request) {
 // to a quarter: idle memory of concurrent calls must not make chunks tiny.
 int64_t ChunkTokens(const Context& context, const MoeFfnRequest& request, const FusedShape& shape) {
   const int workers = context.num_threads();
-  const size_t whole_bytes = context.config().GetBytes("stage1_buffer_size");
+  const size_t wanted_bytes = request.options->workspace_bytes;
+  const size_t whole_bytes =
+      wanted_bytes > 0 ? wanted_bytes : context.config().GetBytes("stage1_buffer_size");
   // A sixty-fourth stays free for lists of tasks, page rounding and the allocator.
   const size_t setting_bytes = whole_bytes - whole_bytes / 64;
   const size_t kept_bytes = std::min(context.scratch().idle_bytes(), setting_bytes / 4);
