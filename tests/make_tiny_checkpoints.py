@@ -59,8 +59,7 @@ CHECKPOINTS = {
             MixtralConfig, 150, 36, 3, 3, 1, 7, 3, 700.0, intermediate_size=44, head_dim=12,
             rms_norm_eps=1e-6, tie_word_embeddings=True,
         ),
-        dtype=torch.bfloat16,
-        max_shard_size="60KB",
+        max_shard_size="120KB",
         published_config=True,
     ),
     "olmoe": dict(
@@ -75,7 +74,6 @@ CHECKPOINTS = {
             OlmoeConfig, 157, 48, 2, 4, 2, 6, 2, 3000.0, intermediate_size=27, bos_token_id=None,
             norm_topk_prob=True, clip_qkv=1.25, tie_word_embeddings=True,
         ),
-        dtype=torch.bfloat16,
     ),
     "qwen3-moe": dict(
         config=config_of(
@@ -90,7 +88,6 @@ CHECKPOINTS = {
             moe_intermediate_size=33, norm_topk_prob=False, decoder_sparse_step=2,
             tie_word_embeddings=True, eos_token_id=[2, 3],
         ),
-        dtype=torch.bfloat16,
     ),
     "qwen3-moe-bf16": dict(
         config=config_of(
@@ -102,8 +99,7 @@ CHECKPOINTS = {
     ),
 }
 # fmt: on
-# bf16 halves the files; the golden outputs are computed from the rounded weights in f32.
-CHECKPOINTS |= {name: {"dtype": torch.bfloat16} | arguments for name, arguments in tiny_families.CHECKPOINTS.items()}
+CHECKPOINTS |= tiny_families.CHECKPOINTS
 
 
 def scale_of(family, name, parameter):

@@ -65,7 +65,6 @@ CHECKPOINTS = {
             **sizes(36, 2, 6, 2), **QWEN2_MOE, norm_topk_prob=False, mlp_only_layers=[0],
             rope_parameters=rope(8000.0),
         ),
-        dtype=torch.float32,
         published_config=True,
     ),
     "qwen2-moe-window": dict(
@@ -115,6 +114,7 @@ CHECKPOINTS = {
             topk_method="greedy", routed_scaling_factor=1.0, n_group=1, topk_group=1,
             rope_parameters=rope(700.0, "yarn", **YARN),
         ),
+        dtype=torch.bfloat16,
         published_config=True,
     ),
     "deepseek-v2": dict(
@@ -123,6 +123,7 @@ CHECKPOINTS = {
             topk_method="group_limited_greedy", n_group=4, topk_group=2,
             routed_scaling_factor=3.0, rope_parameters=rope(4000.0),
         ),
+        dtype=torch.bfloat16,
     ),
     "deepseek-v3": dict(
         config=DeepseekV3Config(
@@ -130,7 +131,6 @@ CHECKPOINTS = {
             topk_group=2, norm_topk_prob=True, routed_scaling_factor=2.5, num_mtp_layers=1,
             rope_parameters=rope(900.0, "yarn", **{**YARN, "mscale": 1.0, "mscale_all_dim": 0.8}),
         ),
-        dtype=torch.float32,
         published_config=True,
     ),
     "gpt-oss": dict(
@@ -142,7 +142,6 @@ CHECKPOINTS = {
                 original_max_position_embeddings=32,
             ),
         ),
-        dtype=torch.float32,
         published_config=True,
     ),
     "glm4-moe": dict(
@@ -153,6 +152,7 @@ CHECKPOINTS = {
             attention_bias=True, use_qk_norm=True, num_mtp_layers=1,
             rope_parameters=rope(3000.0, partial_rotary_factor=0.5),
         ),
+        dtype=torch.bfloat16,
         published_config=True,
     ),
     "granite-moe": dict(
@@ -161,6 +161,7 @@ CHECKPOINTS = {
             embedding_multiplier=12.0, attention_multiplier=0.0078125, residual_multiplier=0.22,
             logits_scaling=6.0, rope_parameters=rope(10000.0),
         ),
+        dtype=torch.bfloat16,
         published_config=True,
     ),
     "ernie4-5-moe": dict(
@@ -169,6 +170,7 @@ CHECKPOINTS = {
             moe_num_experts=7, moe_k=3, moe_num_shared_experts=2, moe_layer_start_index=1,
             moe_layer_end_index=-1, moe_layer_interval=1, rope_parameters=rope(2500.0),
         ),
+        dtype=torch.bfloat16,
         published_config=True,
     ),
     "phimoe": dict(
