@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: ops-transformer authors
 # SPDX-License-Identifier: Apache-2.0
 #
-#   scripts/fuzz.sh [SECONDS] [TARGET...]     10 seconds, all targets: safetensors packed gguf tokenizer config
+#   scripts/fuzz.sh [SECONDS] [TARGET...]     10 seconds, all targets: safetensors packed gguf tokenizer config template
 #
 # Needs clang with its sanitizer runtime (scripts/setup.sh --fuzz). New inputs are kept in build/fuzz/found/TARGET; a
 # crashing one is written to build/fuzz/crashes. Copy what is worth keeping into tests/fuzz/corpus/TARGET.
@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-10}
 shift || true
 targets=("$@")
-[ ${#targets[@]} != 0 ] || targets=(safetensors packed gguf tokenizer config)
+[ ${#targets[@]} != 0 ] || targets=(safetensors packed gguf tokenizer config template)
 
 cmake --preset fuzz --log-level=WARNING
 cmake --build --preset fuzz --parallel "$(nproc)" -- --quiet

@@ -231,8 +231,48 @@ def packed(tool):
     write("packed", "flipped", content[:-7] + bytes([content[-7] ^ 16]) + content[-6:])
 
 
+def templates():
+    write(
+        "template",
+        "turns",
+        "{{- bos_token }}{% for m in messages %}\n{%- if loop.first and m.role != 'system' %}<|x|>{% endif -%}"
+        "{{ m['role'] + ': ' + (m.content or '') | trim }}{% if not loop.last %},{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}>{% endif %}",
+    )
+    write(
+        "template",
+        "tools",
+        "{% for m in messages if m.tool_calls is defined %}"
+        "{% for c in m.tool_calls %}{{ c.function | tojson(indent=2) }}"
+        "{{ c.function.arguments.items() | list }}"
+        "{{ c.function.arguments.a[-1:] | join('-') }}{% endfor %}{% endfor %}",
+    )
+    write(
+        "template",
+        "macros",
+        "{% macro f(n, s='x') %}{% if n > 0 %}{{ s * n }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(3) }}"
+        "{% set ns = namespace(i=0) %}{% for i in range(4) %}{% if i == 2 %}{% continue %}{% endif %}"
+        "{% set ns.i = ns.i + i %}{% endfor %}{{ ns.i ~ '' }}{% call f(1) %}c{% endcall %}"
+        "{# x #}{% raw %}{{ }}{% endraw %}",
+    )
+    write(
+        "template",
+        "recursive",
+        "{% for x in [1, [2]] recursive %}{{ loop(x) if x is iterable else x }}{% endfor %}",
+    )
+    write("template", "endless", "{% for i in range(999999999) %}{{ 'a' * 99999999 }}{% endfor %}")
+    write("template", "deep", "{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}")
+    write("template", "long", "{{ 1" + "+1" * 3000 + " }}")
+    write(
+        "template",
+        "escapes",
+        "{{ '\\x41\\u00e9\\U0001f600\\q' }}{{ '%05.1f|%s' | format(2.5, 'a') }}{{ 'a,b'.split(',')[::-1] }}",
+    )
+
+
 def main():
     safetensors()
+    templates()
     gguf()
     tokenizer_and_config()
     if "OPST_TOOL" in os.environ:

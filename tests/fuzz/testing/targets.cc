@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "convert/gguf_source.h"
 #include "io/safetensors.h"
@@ -15,6 +16,7 @@
 #include "model/packed_model.h"
 #include "opst/error.h"
 #include "opst/tokenizer.h"
+#include "text/jinja/template.h"
 
 namespace opst::fuzz {
 namespace {
@@ -101,10 +103,28 @@ void FuzzConfig(std::string_view bytes) {
   });
 }
 
+void FuzzTemplate(std::string_view bytes) {
+  // Far tighter than for users, so that loops and repetitions end within the fuzzer's patience.
+  const text::jinja::Limits limits{.max_steps = 20'000, .max_bytes = 1 << 19};
+  Swallow([&] {
+    const text::jinja::Template chat(bytes, limits);
+    const auto messages = nlohmann::ordered_json::parse(
+        R"([{"role": "user", "content": "Hi \u00e9"}, {"role": "assistant", "content": null,
+             "tool_calls": [{"function": {"name": "f", "arguments": {"a": [1, 2.5]}}}]}])");
+    chat.Render({{"messages", text::jinja::Value::FromJson(messages)},
+                 {"add_generation_prompt", true},
+                 {"bos_token", std::string("<s>")}},
+                {});
+  });
+}
+
 std::span<const Target> Targets() {
-  static constexpr std::array kTargets{
-      Target{"safetensors", FuzzSafetensors}, Target{"packed", FuzzPacked},
-      Target{"gguf", FuzzGguf}, Target{"tokenizer", FuzzTokenizer}, Target{"config", FuzzConfig}};
+  static constexpr std::array kTargets{Target{"safetensors", FuzzSafetensors},
+                                       Target{"packed", FuzzPacked},
+                                       Target{"gguf", FuzzGguf},
+                                       Target{"tokenizer", FuzzTokenizer},
+                                       Target{"config", FuzzConfig},
+                                       Target{"template", FuzzTemplate}};
   return kTargets;
 }
 

@@ -16,6 +16,7 @@ void FuzzPacked(std::string_view bytes);
 void FuzzGguf(std::string_view bytes);
 void FuzzTokenizer(std::string_view bytes);
 void FuzzConfig(std::string_view bytes);
+void FuzzTemplate(std::string_view bytes);
 
 struct Target {
   std::string_view name;  // and folder of its corpus
