@@ -22,6 +22,10 @@ if(NOT DEFINED opst_sanitize_${OPST_SANITIZE})
   message(FATAL_ERROR "OPST_SANITIZE=${OPST_SANITIZE} is unknown; it is one of: none, asan-ubsan, tsan, fuzz")
 endif()
 set(OPST_SANITIZE_FLAGS ${opst_sanitize_${OPST_SANITIZE}})
+if(NOT OPST_SANITIZE STREQUAL "none")
+  # Instrumented code compiles in half the time at -O1, and a report needs no more than lines.
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
+endif()
 
 function(opst_compile_options target)
   # No contraction: a * b + c is rounded twice unless the code says fma, on every instruction set and in every loop tail.
