@@ -35,7 +35,7 @@ constexpr auto kTable = std::to_array<ConfigRow>({
      .type = ConfigType::kChoice,
      .default_value = "auto",
      .help = "instruction set of the kernels, one per process; auto = the best one of this CPU, "
-             "baseline = sse2 or neon, avx3 = avx512",
+             "baseline = the simplest one built (sse2 or neon), avx3 = avx512",
      .choices = "auto|avx512|avx2|sse2|neon|baseline|avx3"},
     {.key = "implementation",
      .environment = "OPST_IMPLEMENTATION",

@@ -4,7 +4,6 @@
 #include "kernels/isa.h"
 
 #include <cstdint>
-#include <iterator>
 #include <mutex>
 
 #include "base/check.h"
@@ -31,19 +30,20 @@ constexpr Isa kIsas[] = {
 #endif
 };
 
-// Our name of a name that users may give.
-std::string_view Canonical(std::string_view name) {
-  if (name == "avx3") return "avx512";
-  if (name == "baseline") return std::rbegin(kIsas)->name;
-  return name;
-}
-
 int64_t DetectedTargets() {
   hwy::DisableTargets(0);  // undoes a former SelectIsa, so that detection starts afresh
   return hwy::SupportedTargets() & HWY_TARGETS;
 }
 
 const int64_t detected_targets = DetectedTargets();
+
+// Our name of a name that users may give.
+std::string Canonical(std::string_view name) {
+  if (name == "avx3") return "avx512";
+  const std::vector<std::string> names = AvailableIsas();
+  if (name == "baseline" && !names.empty()) return names.back();
+  return std::string(name);
+}
 
 }  // namespace
 
@@ -64,7 +64,7 @@ std::string CurrentIsa() {
 }
 
 void SelectIsa(std::string_view name) {
-  const std::string_view wanted = Canonical(name);
+  const std::string wanted = Canonical(name);
   int64_t keep = 0;
   std::string available;
   for (const Isa& isa : kIsas) {
