@@ -107,6 +107,18 @@ void Axpy(float w, const float* HWY_RESTRICT x, size_t n, float* HWY_RESTRICT y)
   }
 }
 
+float DotRow(const float* x, const float* y, size_t n) {
+  const Tag d;
+  const size_t lanes = hn::Lanes(d);
+  auto sum = hn::Zero(d);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    sum = hn::MulAdd(hn::LoadU(d, x + i), hn::LoadU(d, y + i), sum);
+  }
+  if (i < n) sum = hn::MulAdd(hn::LoadN(d, x + i, n - i), hn::LoadN(d, y + i, n - i), sum);
+  return hn::ReduceSum(d, sum);
+}
+
 // e^x for any x: the vector exp is defined up to 104, where it is infinite already. A NaN becomes
 // infinity here and must come back through another operand.
 template <class D, class V>
@@ -204,6 +216,7 @@ namespace {
 HWY_EXPORT(ToFloatRow);
 HWY_EXPORT(FromFloatRow);
 HWY_EXPORT(Axpy);
+HWY_EXPORT(DotRow);
 HWY_EXPORT(GateRow);
 }  // namespace
 
@@ -215,6 +228,9 @@ void ConvertFromFloat(const float* src, size_t n, DType dtype, void* dst) noexce
 }
 void ScaledAccumulate(float w, const float* x, size_t n, float* y) noexcept {
   HWY_DYNAMIC_DISPATCH(Axpy)(w, x, n, y);
+}
+float Dot(const float* x, const float* y, size_t n) noexcept {
+  return HWY_DYNAMIC_DISPATCH(DotRow)(x, y, n);
 }
 void GatedActivation(Activation activation, const ActivationLimits& limits, const float* tile,
                      size_t num_panels, float* out) noexcept {
