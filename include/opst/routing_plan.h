@@ -6,6 +6,7 @@
 #define OPST_ROUTING_PLAN_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "opst/context.h"
@@ -34,6 +35,12 @@ struct RoutingPlan {
   int64_t num_rows() const { return static_cast<int64_t>(row_to_slot.size()); }
 };
 
+// Consecutive experts [begin, end); 0 and 0 = all.
+struct ExpertRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
 struct RoutingPlanOptions {
   // Rows an expert may take: min(T, max(min_capacity, ceil(capacity_factor · T · k / E))).
   // 0 = dropless. Full experts drop in ascending (choice, token) order: all first choices in token
@@ -42,6 +49,9 @@ struct RoutingPlanOptions {
   int64_t min_capacity = 0;
   // Whether every expert's range is filled up to the capacity with padding rows ("drop/pad").
   bool pads_to_capacity = false;
+  // Only slots of these experts get rows, all others become -1: the share of one rank. Slots of
+  // other experts take no capacity and count neither as rows nor as dropped.
+  ExpertRange active_experts = {};
 };
 
 // Stable counting sort of the slots by expert: rows of one expert stand in ascending slot order.
@@ -49,7 +59,8 @@ struct RoutingPlanOptions {
 //   expert_weights  [T, k] f32, contiguous
 // Cost: a few passes over T·k slots and one over E. Runs on the calling thread.
 // Errors (kInvalidArgument): an id outside -1 … E-1, naming id and position; shapes that differ;
-// T·k or E·capacity ≥ 2³¹; padding without a capacity; a capacity factor that is negative or NaN.
+// T·k or E·capacity ≥ 2³¹; padding without a capacity; a capacity factor that is negative or NaN;
+// active experts that are no range within 0 … E.
 RoutingPlan BuildRoutingPlan(const Context& context, ConstTensorView expert_ids,
                              ConstTensorView expert_weights, int64_t num_experts,
                              const RoutingPlanOptions& options = {});
@@ -58,6 +69,21 @@ RoutingPlan BuildRoutingPlan(const Context& context, ConstTensorView expert_ids,
 RoutingPlan BuildRoutingPlan(const Context& context, std::vector<int32_t> expert_ids,
                              std::vector<float> expert_weights, int64_t top_k, int64_t num_experts,
                              const RoutingPlanOptions& options = {});
+
+// The plan of a routing map: map[t,e] != 0 sends token t to expert e. k is the largest number of
+// experts of a token (at least 1); a token's experts stand in its slots in ascending order, the
+// rest of its slots are -1.
+//   routing_map  [T, E] bool, u8 or i8; rows may be strided
+//   weights      [T, E] f32; rows may be strided; or an empty view: all 1
+// Errors (kInvalidArgument): shapes or dtypes that do not fit; those of BuildRoutingPlan.
+RoutingPlan BuildRoutingPlanFromMap(const Context& context, ConstTensorView routing_map,
+                                    ConstTensorView weights,
+                                    const RoutingPlanOptions& options = {});
+
+// The plan as a CSR matrix, experts x slots, for the eye: one line an expert with its rows as
+// token.choice:weight, padding rows as "-", at most `max_entries` of them and then how many follow.
+//   expert 0 [0,3): 0.1:0.25 2.0:0.5 -
+std::string FormatAsCsr(const RoutingPlan& plan, int64_t max_entries = 16);
 
 }  // namespace opst
 

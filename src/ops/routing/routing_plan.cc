@@ -37,6 +37,11 @@ void CheckSizes(Shape ids, int64_t num_experts, const RoutingPlanOptions& option
                  "capacity_factor must be finite and not negative", options.capacity_factor);
   OPST_CHECK_ARG(options.min_capacity >= 0, kOp, "min_capacity must not be negative",
                  options.min_capacity);
+  const ExpertRange& active = options.active_experts;
+  OPST_CHECK_ARG((active.begin == 0 && active.end == 0) ||
+                     (0 <= active.begin && active.begin < active.end && active.end <= num_experts),
+                 kOp, Concat("active_experts must be a range within 0..", num_experts),
+                 active.begin, " to ", active.end);
   OPST_CHECK_ARG(!options.pads_to_capacity || options.capacity_factor > 0, kOp,
                  "padding needs a capacity_factor above 0", options.capacity_factor);
 }
@@ -51,6 +56,17 @@ void CheckSlots(RoutingPlan& plan) {
         expert == -1, kOp,
         Concat("expert ids must be -1 or 0..", plan.num_experts - 1, " (was the gate normalised?)"),
         "invalid expert index ", expert, " at [", slot / top_k, ",", slot % top_k, "]");
+    plan.expert_weights[slot] = 0;
+  }
+}
+
+// Empties the slots of experts outside the range.
+void LeaveActive(const ExpertRange& active, RoutingPlan& plan) {
+  if (active.end == 0) return;
+  for (size_t slot = 0; slot < plan.expert_ids.size(); ++slot) {
+    const int32_t expert = plan.expert_ids[slot];
+    if (expert >= active.begin && expert < active.end) continue;
+    plan.expert_ids[slot] = -1;
     plan.expert_weights[slot] = 0;
   }
 }
@@ -107,6 +123,7 @@ void LayOutRows(int64_t padded_rows, RoutingPlan& plan) {
 // Finishes a plan that has its shape, ids and weights.
 void CompletePlan(const Context& context, const RoutingPlanOptions& options, RoutingPlan& plan) {
   CheckSlots(plan);
+  LeaveActive(options.active_experts, plan);
   int64_t padded_rows = 0;
   if (options.capacity_factor > 0) {
     if (options.capacity_factor > kAdvisedCapacityFactor) {
