@@ -8,6 +8,7 @@
 
 #include "opst/context.h"
 #include "opst/ops/activation.h"
+#include "opst/ops/output_mode.h"
 #include "opst/packed_weights.h"
 #include "opst/routing_plan.h"
 #include "opst/tensor.h"
@@ -24,14 +25,9 @@ struct ExpertWeights {
   ConstTensorView down_bias = {};     // [E, H]
 };
 
-enum class OutputMode : uint8_t {
-  kOverwrite,  // out  = Σ …
-  kAdd,        // out += Σ …, in f32: how shared experts come last
-};
-
 struct MoeFfnOptions {
   Activation activation = Activation::kSilu;
-  OutputMode output_mode = OutputMode::kOverwrite;
+  OutputMode output_mode = OutputMode::kOverwrite;  // kAdd: how shared experts come last
   ActivationLimits limits = {};
   size_t workspace_bytes = 0;  // bound on this call's memory; 0 = the setting stage1_buffer_size
 };

@@ -52,7 +52,8 @@ class MoeFfnUnfusedTest : public EachIsaTest {
                   expert_out.view());
     Matrix out(dtype, plan.num_tokens, experts.hidden);
     FinalizeRouting(context_, expert_out.view(), plan,
-                    before != nullptr ? before->view() : ConstTensorView(), out.view());
+                    {.residual = before != nullptr ? before->view() : ConstTensorView()},
+                    out.view());
     return out;
   }
 

@@ -62,7 +62,8 @@ TEST_P(FinalizeTest, SumsEqualFp64ForAllTypesAndPlans) {
           FinalizeRouting(context_, expert_out.view(), plan, {}, out.view());
           const WorstElement bare = CompareFinalized(expert_out, plan, nullptr, out);
           EXPECT_TRUE(bare.is_within_tolerance()) << bare;
-          FinalizeRouting(context_, expert_out.view(), plan, residual.view(), out.view());
+          FinalizeRouting(context_, expert_out.view(), plan, {.residual = residual.view()},
+                          out.view());
           const WorstElement added = CompareFinalized(expert_out, plan, &residual, out);
           EXPECT_TRUE(added.is_within_tolerance()) << added;
           EXPECT_TRUE(out.HasUntouchedGaps());
@@ -77,9 +78,10 @@ TEST_P(FinalizeTest, TheOutputMayBeTheResidual) {
   const Matrix expert_out = Matrix::Random(DType::kBf16, plan.num_rows(), 19, 2);
   const Matrix residual = Matrix::Random(DType::kBf16, 20, 19, 3);
   Matrix apart(DType::kBf16, 20, 19);
-  FinalizeRouting(context_, expert_out.view(), plan, residual.view(), apart.view());
+  FinalizeRouting(context_, expert_out.view(), plan, {.residual = residual.view()}, apart.view());
   Matrix in_place = residual;
-  FinalizeRouting(context_, expert_out.view(), plan, in_place.view(), in_place.view());
+  FinalizeRouting(context_, expert_out.view(), plan, {.residual = in_place.view()},
+                  in_place.view());
   EXPECT_TRUE(in_place.HasSameBits(apart));
 }
 
@@ -147,7 +149,7 @@ TEST_P(FinalizeTest, TokensWithoutRowsAreZeroOrTheResidual) {
   EXPECT_EQ(out.Row(2), std::vector<double>(4, 0.0));
   Matrix residual(DType::kF32, 3, 4);
   residual.Fill(0.5);
-  FinalizeRouting(context_, expert_out.view(), plan, residual.view(), out.view());
+  FinalizeRouting(context_, expert_out.view(), plan, {.residual = residual.view()}, out.view());
   EXPECT_EQ(out.Row(0), std::vector<double>(4, 0.5));
 }
 
@@ -186,7 +188,8 @@ TEST(FinalizeErrorsTest, WrongShapesAreNamed) {
   const Matrix rows(DType::kF32, 8, 5);
   Matrix out(DType::kF32, 4, 5);
   const auto reject = [&](ConstTensorView input, ConstTensorView residual, TensorView output) {
-    return Rejection([&] { FinalizeRouting(context, input, plan, residual, output); });
+    return Rejection(
+        [&] { FinalizeRouting(context, input, plan, {.residual = residual}, output); });
   };
   EXPECT_EQ(reject(Matrix(DType::kF32, 7, 5).view(), {}, out.view()),
             "[finalize_routing] expert_out must be [R,H] f32, bf16 or f16 of the plan's rows; got "
@@ -197,8 +200,9 @@ TEST(FinalizeErrorsTest, WrongShapesAreNamed) {
       reject(rows.view(), {}, Matrix(DType::kF32, 4, 6).view()),
       "[finalize_routing] output must be [T,H] f32, bf16 or f16; got [4,6] f32 for 4 tokens of "
       "[8,5] f32");
-  EXPECT_EQ(reject(rows.view(), Matrix(DType::kF32, 3, 5).view(), out.view()),
-            "[finalize_routing] residual must be [T,H] f32, bf16 or f16, or absent; got [3,5] f32");
+  EXPECT_EQ(
+      reject(rows.view(), Matrix(DType::kF32, 3, 5).view(), out.view()),
+      "[finalize_routing] residuals must be [T,H] f32, bf16 or f16, or absent; got [3,5] f32");
 }
 
 }  // namespace
