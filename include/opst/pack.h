@@ -31,6 +31,12 @@ void PackGateUp(const PanelLayout& layout, ConstTensorView gate, ConstTensorView
 PackedWeights PackExperts(const Context& context, ConstTensorView weights, WeightFormat format,
                           PanelOrder order);
 
+// Packs the transposes of E matrices [E, K, N] f32, bf16 or f16: as PackExperts of [E, N, K],
+// kPlain. For weights that other libraries keep as [in, out], and for the gradients of inputs:
+// dx = d_out W. Cost and errors as PackExperts.
+PackedWeights PackExpertsTransposed(const Context& context, ConstTensorView weights,
+                                    WeightFormat format);
+
 }  // namespace opst
 
 #endif  // OPST_PACK_H_
