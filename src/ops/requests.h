@@ -20,9 +20,22 @@ struct GatingRequest {
 
 struct GroupedMatmulRequest {
   ConstTensorView x;                       // [R,K]
-  std::span<const int64_t> group_offsets;  // [E+1]
+  std::span<const int64_t> group_offsets;  // [G+1]
   const PackedWeights* weights;            // E x [N,K]
-  TensorView out;                          // [R,N]
+  const GroupedMatmulOptions* options;
+  TensorView out;  // [R,N]
+
+  int64_t num_groups() const { return static_cast<int64_t>(group_offsets.size()) - 1; }
+  int64_t expert(int64_t group) const {
+    return options->group_experts.empty() ? group
+                                          : options->group_experts[static_cast<size_t>(group)];
+  }
+  // Bias of a group's matrix, [N]; null = none.
+  const float* bias(int64_t group) const {
+    return options->bias.rank() == 0
+               ? nullptr
+               : reinterpret_cast<const float*>(options->bias.row(expert(group)));
+  }
 };
 
 struct MoeFfnRequest {

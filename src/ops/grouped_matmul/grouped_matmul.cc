@@ -9,8 +9,10 @@
 
 #include "base/scratch_pool.h"
 #include "base/thread_pool.h"
+#include "kernels/norm.h"
 #include "kernels/rows.h"
 #include "ops/grouped_matmul/expert_tasks.h"
+#include "ops/grouped_matmul/group_offsets.h"
 #include "ops/implementation.h"
 #include "ops/ref/reference.h"
 
@@ -19,16 +21,19 @@ namespace {
 
 constexpr std::string_view kOp = "grouped_matmul";
 
-void CheckOffsets(std::span<const int64_t> offsets, int64_t num_groups, int64_t num_rows) {
-  OPST_CHECK_ARG(static_cast<int64_t>(offsets.size()) == num_groups + 1, kOp,
-                 "group_offsets must have E+1 values", offsets.size(), " for ", num_groups,
-                 " matrices");
-  OPST_CHECK_ARG(offsets.front() == 0 && offsets.back() == num_rows, kOp,
-                 "group_offsets must begin with 0 and end with the number of rows", offsets.front(),
-                 " and ", offsets.back(), " for ", num_rows, " rows");
-  for (size_t group = 1; group < offsets.size(); ++group) {
-    OPST_CHECK_ARG(offsets[group - 1] <= offsets[group], kOp, "group_offsets must ascend",
-                   offsets[group - 1], " before ", offsets[group], " at [", group, "]");
+void CheckOptions(const GroupedMatmulRequest& request) {
+  const PackedWeights& weights = *request.weights;
+  const ConstTensorView& bias = request.options->bias;
+  OPST_CHECK_ARG(
+      bias.rank() == 0 || (bias.shape() == Shape{weights.num_experts(), weights.layout().out} &&
+                           bias.dtype() == DType::kF32 && !request.out.Overlaps(bias)),
+      kOp, "bias must be [E,N] f32 apart from the output, or absent", bias.ToString(),
+      " for weights ", weights.ToString());
+  const auto experts = request.options->group_experts;
+  for (size_t group = 0; group < experts.size(); ++group) {
+    OPST_CHECK_ARG(experts[group] >= 0 && experts[group] < weights.num_experts(), kOp,
+                   Concat("group_experts must be 0..", weights.num_experts() - 1),
+                   "invalid expert index ", experts[group], " at [", group, "]");
   }
 }
 
@@ -48,13 +53,41 @@ void CheckRequest(const GroupedMatmulRequest& request) {
                  "output must be [R,N] of input and weights", "output ", out.ToString(), ", input ",
                  x.ToString(), ", weights ", request.weights->ToString());
   OPST_CHECK_ARG(!out.Overlaps(x), kOp, "output must not overlap the input", out.ToString());
-  CheckOffsets(request.group_offsets, request.weights->num_experts(), x.dim(0));
-  for (int64_t group = 0; group < request.weights->num_experts(); ++group) {
+  CheckOptions(request);
+  const auto experts = request.options->group_experts;
+  CheckGroupOffsets(
+      kOp, request.group_offsets,
+      experts.empty() ? request.weights->num_experts() : static_cast<int64_t>(experts.size()),
+      x.dim(0));
+  for (int64_t group = 0; group < request.num_groups(); ++group) {
     const auto index = static_cast<size_t>(group);
     const int64_t rows = request.group_offsets[index + 1] - request.group_offsets[index];
-    OPST_CHECK_ARG(rows == 0 || request.weights->has(group), kOp,
+    OPST_CHECK_ARG(rows == 0 || request.weights->has(request.expert(group)), kOp,
                    "matrices that have rows must have weights", "none for group ", group, " with ",
                    rows, " rows");
+  }
+}
+
+// Adds bias and former output to a task's C and rounds it into place.
+void StoreTask(const GroupedMatmulRequest& request, const ExpertTask& task, int64_t first_row,
+               const TaskScratch& scratch) {
+  const PanelLayout& layout = request.weights->layout();
+  const int64_t first_column = task.first_panel * PanelLayout::kWidth;
+  const auto columns = static_cast<size_t>(
+      std::min(layout.out - first_column, task.num_panels * PanelLayout::kWidth));
+  const DType dtype = request.out.dtype();
+  const float* bias = request.bias(task.expert);
+  std::array<float, kTaskColumns> before;
+  for (int64_t row = 0; row < task.num_rows; ++row) {
+    float* c = scratch.c + static_cast<size_t>(row) * kTaskColumns;
+    std::byte* out = request.out.mutable_row(first_row + task.first_row + row) +
+                     static_cast<size_t>(first_column) * ByteSize(dtype);
+    if (bias != nullptr) AddTo(bias + first_column, columns, c);
+    if (request.options->output_mode == OutputMode::kAdd) {
+      ConvertToFloat(dtype, out, columns, before.data());
+      AddTo(before.data(), columns, c);
+    }
+    ConvertFromFloat(c, columns, dtype, out);
   }
 }
 
@@ -80,18 +113,9 @@ void GroupedMatmulTiled(const Context& context, const GroupedMatmulRequest& requ
         SliceTaskScratch(scratch_memory + static_cast<size_t>(worker) * scratch_floats,
                          static_cast<size_t>(layout.in));
     MultiplyTask(
-        product, layout, task, weights.expert(task.expert), request.x,
+        product, layout, task, weights.expert(request.expert(task.expert)), request.x,
         [&](int64_t row) { return first_row + row; }, scratch);
-    const int64_t first_column = task.first_panel * PanelLayout::kWidth;
-    const int64_t columns =
-        std::min(layout.out - first_column, task.num_panels * PanelLayout::kWidth);
-    const DType dtype = request.out.dtype();
-    for (int64_t row = 0; row < task.num_rows; ++row) {
-      std::byte* out = request.out.mutable_row(first_row + task.first_row + row) +
-                       static_cast<size_t>(first_column) * ByteSize(dtype);
-      ConvertFromFloat(scratch.c + static_cast<size_t>(row) * kTaskColumns,
-                       static_cast<size_t>(columns), dtype, out);
-    }
+    StoreTask(request, task, first_row, scratch);
   };
   context.pool().ParallelFor(tasks.size(), run_task);
 }
@@ -109,10 +133,16 @@ constexpr Implementation<GroupedMatmulRequest> kImplementations[] = {
 
 void GroupedMatmul(const Context& context, ConstTensorView x,
                    std::span<const int64_t> group_offsets, const PackedWeights& weights,
-                   TensorView out) {
-  const GroupedMatmulRequest request{x, group_offsets, &weights, out};
+                   const GroupedMatmulOptions& options, TensorView out) {
+  const GroupedMatmulRequest request{x, group_offsets, &weights, &options, out};
   CheckRequest(request);
   Dispatch<GroupedMatmulRequest>(context, kOp, kImplementations, request);
+}
+
+void GroupedMatmul(const Context& context, ConstTensorView x,
+                   std::span<const int64_t> group_offsets, const PackedWeights& weights,
+                   TensorView out) {
+  GroupedMatmul(context, x, group_offsets, weights, {}, out);
 }
 
 void Matmul(const Context& context, ConstTensorView x, const PackedWeights& weights,

@@ -64,9 +64,11 @@ TEST_F(GroupedMatmulErrorsTest, TypesAndRanks) {
 TEST_F(GroupedMatmulErrorsTest, OffsetsThatDoNotDescribeTheRows) {
   const PackedWeights weights = Weights(4, 6);
   EXPECT_EQ(Reject(x_.view(), {0, 5}, weights, out_.view()),
-            "[grouped_matmul] group_offsets must have E+1 values; got 2 for 2 matrices");
+            "[grouped_matmul] group_offsets must have one value more than there are groups; got 2 "
+            "for 2 groups");
   EXPECT_EQ(Reject(x_.view(), {}, weights, out_.view()),
-            "[grouped_matmul] group_offsets must have E+1 values; got 0 for 2 matrices");
+            "[grouped_matmul] group_offsets must have one value more than there are groups; got 0 "
+            "for 2 groups");
   EXPECT_EQ(
       Reject(x_.view(), {1, 2, 5}, weights, out_.view()),
       "[grouped_matmul] group_offsets must begin with 0 and end with the number of rows; got 1 "
