@@ -6,6 +6,7 @@
 #define OPST_ROUTING_PLAN_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,9 @@ struct RoutingPlanOptions {
   // Only slots of these experts get rows, all others become -1: the share of one rank. Slots of
   // other experts take no capacity and count neither as rows nor as dropped.
   ExpertRange active_experts = {};
+  // Not 0 = tokens that are no tokens: their slots are emptied, and T of the capacity does not
+  // count them; [T] or empty.
+  std::span<const uint8_t> is_padding = {};
 };
 
 // Stable counting sort of the slots by expert: rows of one expert stand in ascending slot order.
@@ -60,7 +64,7 @@ struct RoutingPlanOptions {
 // Cost: a few passes over T·k slots and one over E. Runs on the calling thread.
 // Errors (kInvalidArgument): an id outside -1 … E-1, naming id and position; shapes that differ;
 // T·k or E·capacity ≥ 2³¹; padding without a capacity; a capacity factor that is negative or NaN;
-// active experts that are no range within 0 … E.
+// active experts that are no range within 0 … E; is_padding of another length than T.
 RoutingPlan BuildRoutingPlan(const Context& context, ConstTensorView expert_ids,
                              ConstTensorView expert_weights, int64_t num_experts,
                              const RoutingPlanOptions& options = {});

@@ -73,6 +73,22 @@ void SigmoidRow(const float* logits, size_t n, float* scores) {
   }
 }
 
+float EntropyRow(const float* scores, size_t n, float total) {
+  const FloatTag d;
+  const size_t lanes = hn::Lanes(d);
+  const auto divisor = hn::Set(d, total);
+  const auto one = hn::Set(d, 1.0f);
+  auto sum = hn::Zero(d);
+  for (size_t i = 0; i < n; i += lanes) {
+    const size_t count = n - i < lanes ? n - i : lanes;
+    const auto share = hn::Div(hn::LoadN(d, scores + i, count), divisor);
+    // ln 1 in place of ln 0, whose product with 0 is no number.
+    const auto logarithm = hn::Log(d, hn::IfThenElse(hn::Gt(share, hn::Zero(d)), share, one));
+    sum = hn::NegMulAdd(share, logarithm, sum);
+  }
+  return hn::ReduceSum(d, sum);
+}
+
 // Negative floats sort backwards as integers: flip all their bits but the sign.
 void Keys(const float* HWY_RESTRICT values, size_t n, int32_t* HWY_RESTRICT keys) {
   const FloatTag d;
@@ -129,6 +145,7 @@ namespace {
 HWY_EXPORT(Clean);
 HWY_EXPORT(SoftmaxRow);
 HWY_EXPORT(SigmoidRow);
+HWY_EXPORT(EntropyRow);
 HWY_EXPORT(Keys);
 HWY_EXPORT(TopKRow);
 }  // namespace
@@ -141,6 +158,9 @@ void Softmax(const float* logits, size_t n, float max, float* scores) noexcept {
 }
 void Sigmoid(const float* logits, size_t n, float* scores) noexcept {
   HWY_DYNAMIC_DISPATCH(SigmoidRow)(logits, n, scores);
+}
+float Entropy(const float* scores, size_t n, float total) noexcept {
+  return HWY_DYNAMIC_DISPATCH(EntropyRow)(scores, n, total);
 }
 void SortKeys(const float* values, size_t n, int32_t* keys) noexcept {
   HWY_DYNAMIC_DISPATCH(Keys)(values, n, keys);

@@ -20,6 +20,10 @@ void Softmax(const float* logits, size_t n, float max, float* scores) noexcept;
 // scores[i] = 1 / (1 + e^-logits[i]); -inf gives 0, +inf gives 1. In place allowed.
 void Sigmoid(const float* logits, size_t n, float* scores) noexcept;
 
+// -Σ p ln p with p = scores[i] / total, in nats; scores of 0 add nothing. Requires scores >= 0 and
+// total > 0.
+float Entropy(const float* scores, size_t n, float total) noexcept;
+
 // Sort keys of TopK: order-preserving integers of floats that are not NaN, -0 counting as +0.
 // kExcludedKey is below all of them, -inf included.
 constexpr int32_t kExcludedKey = INT32_MIN;

@@ -4,7 +4,9 @@
 #ifndef OPST_OPS_REQUESTS_H_
 #define OPST_OPS_REQUESTS_H_
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "opst/ops/gating.h"
 #include "opst/ops/grouped_matmul.h"
@@ -15,7 +17,22 @@ namespace opst {
 struct GatingRequest {
   ConstTensorView logits;  // [T,E]
   const GatingOptions* options;
-  GatingResult* result;  // ids and weights sized T·k
+  std::span<const float> load_factors;  // [E] multiply scores for selection; empty = none
+  GatingResult* result;                 // ids and weights sized T·k, scores T·E or empty
+};
+
+struct GateBackwardRequest {
+  ConstTensorView logits;               // [T,E]
+  std::span<const int32_t> expert_ids;  // [T,k]
+  ConstTensorView d_weights;            // [T,k]
+  const GatingOptions* options;
+  TensorView d_logits;  // [T,E]
+};
+
+struct ExpertChoiceRequest {
+  std::span<const float> scores;  // [T,E], 0 = not to be picked
+  int64_t capacity;
+  std::vector<std::vector<int32_t>>* picks;  // [E] token numbers, in any order
 };
 
 struct GroupedMatmulRequest {

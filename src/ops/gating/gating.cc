@@ -21,48 +21,12 @@ constexpr std::string_view kOp = "gating";
 // Rows handed to a worker at a time: about 10 us of work at E = 64.
 constexpr int64_t kRowsPerTask = 64;
 
-}  // namespace
-
-void CheckGatingOptions(const GatingOptions& options, int64_t num_experts) {
-  OPST_CHECK_ARG(options.top_k >= 1 && options.top_k <= num_experts, kOp,
-                 "top_k must be between 1 and the number of experts", "top_k ", options.top_k,
-                 " of ", num_experts, " experts");
-  OPST_CHECK_ARG(options.num_groups >= 1 && num_experts % options.num_groups == 0, kOp,
-                 "num_groups must divide the number of experts", options.num_groups, " for ",
-                 num_experts, " experts");
-  OPST_CHECK_ARG(options.num_kept_groups >= 1 && options.num_kept_groups <= options.num_groups, kOp,
-                 "num_kept_groups must be between 1 and num_groups", options.num_kept_groups,
-                 " of ", options.num_groups);
-  const int64_t candidates = options.num_kept_groups * (num_experts / options.num_groups);
-  OPST_CHECK_ARG(options.top_k <= candidates, kOp, "the kept groups must hold top_k experts",
-                 options.num_kept_groups, " groups with ", candidates, " experts for top_k ",
-                 options.top_k);
-  OPST_CHECK_ARG(std::isfinite(options.scale), kOp, "scale must be finite", options.scale);
-  const auto bias = options.selection_bias;
-  if (options.score_function == ScoreFunction::kSparsemixer) {
-    OPST_CHECK_ARG(bias.empty() && options.num_groups == 1, kOp,
-                   "sparsemixer takes neither a selection_bias nor groups", bias.size(),
-                   " values, ", options.num_groups, " groups");
-    OPST_CHECK_ARG(std::isfinite(options.sparsemixer_epsilon) && options.sparsemixer_epsilon > 0,
-                   kOp, "sparsemixer_epsilon must be a number above 0",
-                   options.sparsemixer_epsilon);
-  }
-  OPST_CHECK_ARG(bias.empty() || static_cast<int64_t>(bias.size()) == num_experts, kOp,
-                 "selection_bias must have one value per expert", bias.size(), " for ", num_experts,
-                 " experts");
-  for (size_t expert = 0; expert < bias.size(); ++expert) {
-    OPST_CHECK_ARG(std::isfinite(bias[expert]), kOp, "selection_bias must be finite", bias[expert],
-                   " at [", expert, "]");
-  }
-}
-
-namespace {
-
 void GateVectorized(const Context& context, const GatingRequest& request) {
   const int64_t num_experts = request.logits.dim(1);
   const int64_t num_tokens = request.logits.dim(0);
   const int64_t top_k = request.options->top_k;
   GatingResult& result = *request.result;
+  const std::span<const uint8_t> is_padding = request.options->is_padding;
   std::atomic<int64_t> num_empty_rows{0};
   const auto num_tasks = static_cast<size_t>((num_tokens + kRowsPerTask - 1) / kRowsPerTask);
   // Any worker may come first, however few tasks there are; a single task runs on worker 0.
@@ -75,10 +39,18 @@ void GateVectorized(const Context& context, const GatingRequest& request) {
     for (int64_t token = begin; token < end; ++token) {
       const auto* logits = reinterpret_cast<const float*>(request.logits.row(token));
       const auto slot = static_cast<size_t>(token * top_k);
-      const bool is_usable =
-          GateRow(logits, num_experts, *request.options, scratches[static_cast<size_t>(worker)],
-                  &result.expert_ids[slot], &result.expert_weights[slot]);
-      if (!is_usable) num_empty_rows.fetch_add(1, std::memory_order_relaxed);
+      const GatedRow row{&result.expert_ids[slot], &result.expert_weights[slot],
+                         result.scores.empty()
+                             ? nullptr
+                             : &result.scores[static_cast<size_t>(token * num_experts)]};
+      const bool is_usable = GateRow(logits, *request.options, request.load_factors,
+                                     scratches[static_cast<size_t>(worker)], row);
+      if (is_padding.empty() || is_padding[static_cast<size_t>(token)] == 0) {
+        if (!is_usable) num_empty_rows.fetch_add(1, std::memory_order_relaxed);
+        continue;
+      }
+      std::fill_n(row.ids, top_k, -1);
+      std::fill_n(row.weights, top_k, 0.0f);
     }
   });
   result.num_empty_rows = num_empty_rows.load();
@@ -91,17 +63,35 @@ constexpr Implementation<GatingRequest> kImplementations[] = {
     {"reference", TakesAll<GatingRequest>, ref::Gate},
 };
 
+// max(1, u)^-ratio; empty when the load has no say.
+std::vector<float> LoadFactors(const GatingOptions& options) {
+  std::vector<float> factors;
+  if (options.load_balance_ratio == 0) return factors;
+  for (const float utilization : options.utilization) {
+    factors.push_back(std::pow(std::max(1.0f, utilization), -options.load_balance_ratio));
+  }
+  return factors;
+}
+
 }  // namespace
 
 GatingResult Gate(const Context& context, ConstTensorView logits, const GatingOptions& options) {
   OPST_CHECK_ARG(logits.rank() == 2 && logits.dtype() == DType::kF32, kOp,
                  "logits must be [T,E] f32", logits.ToString());
   CheckGatingOptions(options, logits.dim(1));
+  const auto num_flags = static_cast<int64_t>(options.is_padding.size());
+  OPST_CHECK_ARG(num_flags == 0 || num_flags == logits.dim(0), kOp,
+                 "is_padding must have one value per token", num_flags, " for ", logits.dim(0),
+                 " tokens");
   GatingResult result;
   const auto num_slots = static_cast<size_t>(logits.dim(0) * options.top_k);
   result.expert_ids.resize(num_slots);
   result.expert_weights.resize(num_slots);
-  const GatingRequest request{logits, &options, &result};
+  if (options.returns_scores) {
+    result.scores.resize(static_cast<size_t>(logits.shape().num_elements()));
+  }
+  const std::vector<float> load_factors = LoadFactors(options);
+  const GatingRequest request{logits, &options, load_factors, &result};
   Dispatch<GatingRequest>(context, kOp, kImplementations, request);
   if (result.num_empty_rows > 0) {
     context.log().WriteOnce(LogLevel::kWarning, "gating.empty_rows", "[gating] ",
@@ -116,9 +106,11 @@ GatingResult Gate(const Context& context, ConstTensorView logits, const GatingOp
 RoutingPlan Route(const Context& context, ConstTensorView logits, const GatingOptions& options,
                   const RoutingPlanOptions& plan_options) {
   GatingResult gated = Gate(context, logits, options);
+  RoutingPlanOptions with_padding = plan_options;
+  if (with_padding.is_padding.empty()) with_padding.is_padding = options.is_padding;
   RoutingPlan plan =
       BuildRoutingPlan(context, std::move(gated.expert_ids), std::move(gated.expert_weights),
-                       options.top_k, logits.dim(1), plan_options);
+                       options.top_k, logits.dim(1), with_padding);
   plan.num_empty_rows = gated.num_empty_rows;
   return plan;
 }

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/testing/contexts.h"
@@ -91,6 +93,67 @@ TEST_F(GatingErrorsTest, AScaleThatIsNoNumber) {
   GatingOptions options;
   options.scale = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(Reject(options), "[gating] scale must be finite; got nan");
+}
+
+TEST_F(GatingErrorsTest, SelectionRulesOutOfRange) {
+  GatingOptions options{.top_k = 3};
+  options.selection = {.rule = SelectionRule::kThreshold, .threshold = 1};
+  EXPECT_EQ(Reject(options), "[gating] threshold must be at least 0 and below 1; got 1");
+  options.selection.threshold = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(Reject(options), "[gating] threshold must be at least 0 and below 1; got nan");
+  options.selection = {.rule = SelectionRule::kTopP, .top_p = 0};
+  EXPECT_EQ(Reject(options), "[gating] top_p must be above 0 and at most 1; got 0");
+  options.selection = {.rule = SelectionRule::kEntropy};
+  EXPECT_EQ(Reject(options), "[gating] kEntropy needs entropy_thresholds; got none");
+  using Steps = std::vector<EntropyThreshold>;
+  const std::string rule =
+      "[gating] entropy_thresholds must ascend, entropies within 0..1 and experts within 1..top_k;"
+      " got ";
+  for (const auto& [steps, facts] : std::vector<std::pair<Steps, std::string>>{
+           {{{0.5f, 4}}, "(0.5, 4) after (0, 0) for top_k 3"},
+           {{{0.5f, 0}}, "(0.5, 0) after (0, 0) for top_k 3"},
+           {{{1.5f, 1}}, "(1.5, 1) after (0, 0) for top_k 3"},
+           {{{0.5f, 1}, {0.5f, 2}}, "(0.5, 2) after (0.5, 1) for top_k 3"},
+           {{{0.5f, 2}, {0.75f, 1}}, "(0.75, 1) after (0.5, 2) for top_k 3"}}) {
+    options.selection.entropy_thresholds = steps;
+    EXPECT_EQ(Reject(options), rule + facts);
+  }
+}
+
+TEST_F(GatingErrorsTest, LoadsThatAreNone) {
+  GatingOptions options{.top_k = 1};
+  options.load_balance_ratio = -1;
+  EXPECT_EQ(Reject(options), "[gating] load_balance_ratio must be finite and not negative; got -1");
+  options.load_balance_ratio = 1;
+  EXPECT_EQ(Reject(options),
+            "[gating] load_balance_ratio needs one utilization per expert; got 0 for 4 experts");
+  const std::vector<float> utilization = {1, 1, 1, -2};
+  options.utilization = utilization;
+  EXPECT_EQ(Reject(options), "[gating] utilization must be finite and not negative; got -2 at [3]");
+}
+
+TEST_F(GatingErrorsTest, SparsemixerHasNoScoresOverAllExperts) {
+  GatingOptions options{.top_k = 1, .score_function = ScoreFunction::kSparsemixer};
+  options.returns_scores = true;
+  const std::string rule =
+      "[gating] sparsemixer has no scores over all experts: it takes kTopK, no load_balance_ratio "
+      "and no returns_scores; got ";
+  EXPECT_EQ(Reject(options), rule + "rule 0, ratio 0");
+  options.returns_scores = false;
+  options.selection.rule = SelectionRule::kThreshold;
+  EXPECT_EQ(Reject(options), rule + "rule 1, ratio 0");
+}
+
+TEST_F(GatingErrorsTest, PaddingOfAnotherLength) {
+  const std::vector<uint8_t> is_padding(2);
+  GatingOptions options{.top_k = 1};
+  options.is_padding = is_padding;
+  EXPECT_EQ(Reject(options),
+            "[gating] is_padding must have one value per token; got 2 for 1 tokens");
+  options.is_padding = {};
+  options.renormalization_epsilon = -1;
+  EXPECT_EQ(Reject(options),
+            "[gating] renormalization_epsilon must be finite and not negative; got -1");
 }
 
 TEST_F(GatingErrorsTest, LogitsOfAnotherRankOrType) {

@@ -1,4 +1,5 @@
-// The gating of one token, step by step; batches and checks are in gating.cc.
+// The gating of one token: scores, then selection, then weights. Batches and checks are in
+// gating.cc, the selection in select_experts.cc.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/gating/gating_row.h"
@@ -12,9 +13,11 @@
 namespace opst {
 namespace {
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
 // softmax with an infinite maximum: the +inf logits share the weight equally.
 void ShareAmongInfinite(const std::vector<float>& logits, std::vector<float>& scores) {
-  const auto is_infinite = [](float x) { return x == std::numeric_limits<float>::infinity(); };
+  const auto is_infinite = [](float x) { return x == kInfinity; };
   const auto count = std::count_if(logits.begin(), logits.end(), is_infinite);
   const float share = 1.0f / static_cast<float>(count);
   std::transform(logits.begin(), logits.end(), scores.begin(),
@@ -37,7 +40,7 @@ void SparsemixerWeights(const GatingOptions& options, const std::vector<float>& 
       sum += logit == best ? 1.0f : std::exp(logit - best);  // equal ones may be infinite
     }
     // -inf = masked: nothing is left to choose from.
-    const bool is_masked = best == -std::numeric_limits<float>::infinity();
+    const bool is_masked = best == -kInfinity;
     weights[rank] = is_masked ? 0 : options.scale / sum;
     is_chosen[static_cast<size_t>(ids[rank])] = true;
   }
@@ -54,64 +57,38 @@ void ComputeScores(const GatingOptions& options, float max, GatingScratch& scrat
   }
 }
 
-// Without a bias the order of the scores is the order of the logits, which rounding of the scores
-// cannot turn into ties.
-const std::vector<float>& SelectionValues(const GatingOptions& options, GatingScratch& scratch) {
-  if (options.selection_bias.empty()) return scratch.logits;
-  for (size_t expert = 0; expert < scratch.scores.size(); ++expert) {
-    const bool is_masked = scratch.logits[expert] == -std::numeric_limits<float>::infinity();
-    scratch.selection[expert] = is_masked ? scratch.logits[expert]
-                                          : scratch.scores[expert] + options.selection_bias[expert];
+// e^(logit - largest chosen logit): shares of the chosen, whose scores may be too small for f32.
+void PowersOfChosen(const std::vector<float>& logits, const int32_t* ids, size_t count,
+                    float* powers) {
+  float max = -kInfinity;
+  for (size_t rank = 0; rank < count; ++rank) {
+    max = std::max(max, logits[static_cast<size_t>(ids[rank])]);
   }
-  return scratch.selection;
+  for (size_t rank = 0; rank < count; ++rank) {
+    const float logit = logits[static_cast<size_t>(ids[rank])];
+    // Equal ones may be infinite.
+    powers[rank] = logit == max && max > -kInfinity ? 1.0f
+                   : logit == -kInfinity            ? 0.0f
+                                                    : std::exp(logit - max);
+  }
 }
 
-float RankGroup(const float* values, size_t size, GroupScore rule) {
-  float first = -std::numeric_limits<float>::infinity();
-  float second = first;
-  for (size_t i = 0; i < size; ++i) {
-    if (values[i] > first) {
-      second = first;
-      first = values[i];
-    } else if (values[i] > second) {
-      second = values[i];
+void ComputeWeights(const GatingOptions& options, const GatingScratch& scratch, const int32_t* ids,
+                    size_t count, float* weights) {
+  const bool is_softmax_of_chosen = options.score_function == ScoreFunction::kSoftmaxOfChosen;
+  if (is_softmax_of_chosen) {
+    PowersOfChosen(scratch.logits, ids, count, weights);
+  } else {
+    for (size_t rank = 0; rank < count; ++rank) {
+      weights[rank] = scratch.scores[static_cast<size_t>(ids[rank])];
     }
   }
-  return rule == GroupScore::kMax || size < 2 ? first : first + second;
-}
-
-// Excludes the keys of all groups but the best. Groups are ranked on scores, not logits, since sums
-// of logits order differently.
-void ExcludeOtherGroups(const GatingOptions& options, GatingScratch& scratch) {
-  const auto num_groups = static_cast<size_t>(options.num_groups);
-  const size_t size = scratch.keys.size() / num_groups;
-  const std::vector<float>& values =
-      options.selection_bias.empty() ? scratch.scores : scratch.selection;
-  for (size_t group = 0; group < num_groups; ++group) {
-    scratch.group_scores[group] =
-        RankGroup(values.data() + group * size, size, options.group_score);
-  }
-  SortKeys(scratch.group_scores.data(), num_groups, scratch.group_keys.data());
-  TopK(scratch.group_keys.data(), num_groups, static_cast<size_t>(options.num_kept_groups),
-       scratch.kept_groups.data());
-  // TopK marked the chosen groups' keys; every other group's experts are excluded.
-  for (size_t group = 0; group < num_groups; ++group) {
-    if (scratch.group_keys[group] == kExcludedKey) continue;
-    std::fill_n(scratch.keys.begin() + static_cast<std::ptrdiff_t>(group * size), size,
-                kExcludedKey);
-  }
-}
-
-void ComputeWeights(const GatingOptions& options, const std::vector<float>& scores,
-                    const int32_t* ids, float* weights) {
-  const auto top_k = static_cast<size_t>(options.top_k);
   float sum = 0;
-  for (size_t rank = 0; rank < top_k; ++rank) {
-    weights[rank] = scores[static_cast<size_t>(ids[rank])];
-    sum += weights[rank];
-  }
-  for (size_t rank = 0; rank < top_k; ++rank) {
-    if (options.renormalizes && sum > 0) weights[rank] /= sum;
+  for (size_t rank = 0; rank < count; ++rank) sum += weights[rank];
+  if (!is_softmax_of_chosen) sum += options.renormalization_epsilon;
+  const bool divides = (options.renormalizes || is_softmax_of_chosen) && sum > 0;
+  for (size_t rank = 0; rank < count; ++rank) {
+    if (divides) weights[rank] /= sum;
     weights[rank] *= options.scale;
   }
 }
@@ -127,27 +104,29 @@ GatingScratch::GatingScratch(int64_t num_experts, int64_t num_groups)
       group_keys(group_scores.size()),
       kept_groups(group_scores.size()) {}
 
-bool GateRow(const float* logits, int64_t num_experts, const GatingOptions& options,
-             GatingScratch& scratch, int32_t* ids, float* weights) {
-  const auto n = static_cast<size_t>(num_experts);
+bool GateRow(const float* logits, const GatingOptions& options, std::span<const float> load_factors,
+             GatingScratch& scratch, const GatedRow& row) {
+  const size_t n = scratch.logits.size();
   const auto top_k = static_cast<size_t>(options.top_k);
   const float max = CleanLogits(logits, n, scratch.logits.data());
-  if (max == -std::numeric_limits<float>::infinity()) {
-    for (size_t rank = 0; rank < top_k; ++rank) ids[rank] = static_cast<int32_t>(rank);
-    std::fill_n(weights, top_k, 0.0f);
+  if (max == -kInfinity) {
+    for (size_t rank = 0; rank < top_k; ++rank) row.ids[rank] = static_cast<int32_t>(rank);
+    std::fill_n(row.weights, top_k, 0.0f);
+    if (row.scores != nullptr) std::fill_n(row.scores, n, 0.0f);
     return false;
   }
   if (options.score_function == ScoreFunction::kSparsemixer) {
     SortKeys(scratch.logits.data(), n, scratch.keys.data());
-    TopK(scratch.keys.data(), n, top_k, ids);
-    SparsemixerWeights(options, scratch.logits, ids, weights);
+    TopK(scratch.keys.data(), n, top_k, row.ids);
+    SparsemixerWeights(options, scratch.logits, row.ids, row.weights);
     return true;
   }
   ComputeScores(options, max, scratch);
-  SortKeys(SelectionValues(options, scratch).data(), n, scratch.keys.data());
-  if (options.num_kept_groups < options.num_groups) ExcludeOtherGroups(options, scratch);
-  TopK(scratch.keys.data(), n, top_k, ids);
-  ComputeWeights(options, scratch.scores, ids, weights);
+  if (row.scores != nullptr) std::copy(scratch.scores.begin(), scratch.scores.end(), row.scores);
+  const size_t count = SelectExperts(options, load_factors, scratch, row.ids);
+  ComputeWeights(options, scratch, row.ids, count, row.weights);
+  std::fill(row.ids + count, row.ids + top_k, -1);
+  std::fill(row.weights + count, row.weights + top_k, 0.0f);
   return true;
 }
 

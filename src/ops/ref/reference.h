@@ -11,6 +11,8 @@
 namespace opst::ref {
 
 void Gate(const Context& context, const GatingRequest& request);
+void GateBackward(const Context& context, const GateBackwardRequest& request);
+void PickTokens(const Context& context, const ExpertChoiceRequest& request);
 void GroupedMatmul(const Context& context, const GroupedMatmulRequest& request);
 void MoeFfn(const Context& context, const MoeFfnRequest& request);
 

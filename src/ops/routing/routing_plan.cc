@@ -28,7 +28,7 @@ void CheckViews(ConstTensorView ids, ConstTensorView weights) {
       " for ids ", ids.ToString());
 }
 
-void CheckSizes(Shape ids, int64_t num_experts, const RoutingPlanOptions& options) {
+void CheckSizes(const Shape& ids, int64_t num_experts, const RoutingPlanOptions& options) {
   OPST_CHECK_ARG(num_experts > 0, kOp, "num_experts must be positive", num_experts);
   OPST_CHECK_ARG(num_experts <= kMaxRows, kOp, "num_experts must be below 2^31", num_experts);
   OPST_CHECK_ARG(ids.num_elements() <= kMaxRows, kOp, "T·k must be below 2^31", "ids ",
@@ -44,6 +44,9 @@ void CheckSizes(Shape ids, int64_t num_experts, const RoutingPlanOptions& option
                  active.begin, " to ", active.end);
   OPST_CHECK_ARG(!options.pads_to_capacity || options.capacity_factor > 0, kOp,
                  "padding needs a capacity_factor above 0", options.capacity_factor);
+  const auto num_flags = static_cast<int64_t>(options.is_padding.size());
+  OPST_CHECK_ARG(num_flags == 0 || num_flags == ids[0], kOp,
+                 "is_padding must have one value per token", num_flags, " for ", ids[0], " tokens");
 }
 
 // Checks every id, and leaves weight 0 where there is no row.
@@ -71,13 +74,25 @@ void LeaveActive(const ExpertRange& active, RoutingPlan& plan) {
   }
 }
 
+void EmptyPadding(std::span<const uint8_t> is_padding, RoutingPlan& plan) {
+  for (size_t token = 0; token < is_padding.size(); ++token) {
+    if (is_padding[token] == 0) continue;
+    const auto slot = static_cast<std::ptrdiff_t>(token) * plan.top_k;
+    std::fill_n(plan.expert_ids.begin() + slot, plan.top_k, -1);
+    std::fill_n(plan.expert_weights.begin() + slot, plan.top_k, 0.0f);
+  }
+}
+
 int64_t Capacity(const RoutingPlan& plan, const RoutingPlanOptions& options) {
-  const double mean = static_cast<double>(plan.num_tokens) * static_cast<double>(plan.top_k) /
+  const int64_t num_tokens =
+      plan.num_tokens - std::count_if(options.is_padding.begin(), options.is_padding.end(),
+                                      [](uint8_t is_padding) { return is_padding != 0; });
+  const double mean = static_cast<double>(num_tokens) * static_cast<double>(plan.top_k) /
                       static_cast<double>(plan.num_experts);
   // Compared as doubles first: a huge factor must not overflow the integer.
   const double wanted =
-      std::min(std::ceil(options.capacity_factor * mean), static_cast<double>(plan.num_tokens));
-  return std::min(plan.num_tokens, std::max(options.min_capacity, static_cast<int64_t>(wanted)));
+      std::min(std::ceil(options.capacity_factor * mean), static_cast<double>(num_tokens));
+  return std::min(num_tokens, std::max(options.min_capacity, static_cast<int64_t>(wanted)));
 }
 
 // Empties the slots of full experts, visiting first choices of all tokens, then second ones, …
@@ -124,6 +139,7 @@ void LayOutRows(int64_t padded_rows, RoutingPlan& plan) {
 void CompletePlan(const Context& context, const RoutingPlanOptions& options, RoutingPlan& plan) {
   CheckSlots(plan);
   LeaveActive(options.active_experts, plan);
+  EmptyPadding(options.is_padding, plan);
   int64_t padded_rows = 0;
   if (options.capacity_factor > 0) {
     if (options.capacity_factor > kAdvisedCapacityFactor) {

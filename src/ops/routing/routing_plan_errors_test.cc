@@ -144,6 +144,31 @@ TEST(RouteTest, ChosenExpertsAreNeverFewerThanTopK) {
   EXPECT_EQ(plan.num_dropped, 0);
 }
 
+// Two of four tokens count: the capacity is 1 · 2 · 1 / 2, not 1 · 4 · 1 / 2.
+TEST(RouteTest, PaddingLeavesCountsAndCapacity) {
+  const Context context = MakeContext(1);
+  const std::vector<float> logits = {9, 0, 9, 0, 9, 0, 9, 0};
+  const std::vector<uint8_t> is_padding = {1, 0, 1, 0};
+  GatingOptions options{.top_k = 1};
+  options.is_padding = is_padding;
+  const RoutingPlan plan =
+      Route(context, ConstTensorView(logits.data(), Shape{4, 2}), options, {.capacity_factor = 1});
+  EXPECT_THAT(plan.expert_ids, ElementsAre(-1, 0, -1, -1));
+  EXPECT_THAT(plan.expert_counts, ElementsAre(1, 0));
+  EXPECT_EQ(plan.num_dropped, 1);
+  const RoutingPlan padded = BuildRoutingPlan(
+      context, std::vector<int32_t>{0, 1, 0, 1}, std::vector<float>{1, 2, 3, 4}, 1, 2,
+      {.capacity_factor = 1, .pads_to_capacity = true, .is_padding = is_padding});
+  EXPECT_THAT(padded.row_to_slot, ElementsAre(-1, 1));
+  EXPECT_THAT(padded.expert_weights, ElementsAre(0, 2, 0, 0));
+  const std::vector<uint8_t> flags(3);
+  EXPECT_EQ(Rejection([&] {
+              BuildRoutingPlan(context, std::vector<int32_t>{0}, std::vector<float>{1}, 1, 2,
+                               {.is_padding = flags});
+            }),
+            "[routing_plan] is_padding must have one value per token; got 3 for 1 tokens");
+}
+
 TEST(RouteTest, CapacityOptionsReachThePlan) {
   const Context context = MakeContext(1);
   const std::vector<float> logits = {9, 0, 9, 0, 9, 0, 9, 0};
