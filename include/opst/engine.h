@@ -102,6 +102,7 @@ struct PerplexityResult {
   double nll = 0;         // mean -ln p of a predicted token
   int64_t num_windows = 0;
   int64_t num_predicted = 0;
+  double experts_per_token = 0;  // rows of routed experts, mean over tokens and MoE layers
 };
 
 // Thread safety: const methods may be called from several threads.

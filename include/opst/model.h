@@ -64,6 +64,8 @@ struct ExpertChoice {
   int64_t active_experts = 0;           // experts per token, strongest first; 0 = the recipe's
   std::vector<ExpertName> masked = {};  // never chosen
   std::vector<ExpertName> forced = {};  // in a layer with forced experts no other is chosen
+  // How many of those experts a token takes, in every layer; none = the recipe's rule.
+  std::optional<SelectionOptions> selection = {};
 
   // The part that concerns a layer of `num_experts`.
   RoutingOverride ForLayer(int64_t layer, int64_t num_experts) const;

@@ -13,6 +13,7 @@
 #include "opst/expert_exchange.h"
 #include "opst/expert_store.h"
 #include "opst/ops/gating.h"
+#include "opst/ops/load_balance.h"
 #include "opst/ops/moe_ffn.h"
 #include "opst/tensor.h"
 
@@ -32,6 +33,9 @@ struct RoutingRecipe {
   GroupScore group_score = GroupScore::kMax;
   bool renormalizes = true;
   float scale = 1.0f;
+  SelectionOptions selection = {};  // how many of the top_k experts a token takes
+  // Above 0, the layer keeps a LoadTracker of itself and passes busy experts over.
+  float load_balance_ratio = 0;
 };
 
 // Everything a model family decides about its experts.
@@ -47,8 +51,9 @@ struct FfnRecipe {
 
 // What a caller changes in the recipe for one call.
 struct RoutingOverride {
-  int64_t top_k = 0;                         // experts per token; 0 = the recipe's
-  std::vector<int32_t> masked_experts = {};  // never chosen, as if their logits were -inf
+  int64_t top_k = 0;                               // experts per token; 0 = the recipe's
+  std::vector<int32_t> masked_experts = {};        // never chosen, as if their logits were -inf
+  std::optional<SelectionOptions> selection = {};  // none = the recipe's
 };
 
 struct RouterWeights {
@@ -78,13 +83,17 @@ class MoeLayer {
   // was used, made over all T tokens. Memory beyond arguments, weights and plan: the setting
   // `stage1_buffer_size`, whatever T (router and shared expert run in chunks of tokens too), or
   // what a single token needs if that is more. Bits do not depend on the chunks. With `changes`,
-  // fewer experts than top_k may be left; then that many are used per token. Errors: as gating and
-  // moe_ffn; changes that leave no expert, or name one outside 0 … E-1.
+  // fewer experts than top_k may be left; then that many are used per token. With a
+  // load_balance_ratio the choice depends on the tokens of earlier calls, which the layer's tracker
+  // has counted, and on nothing else of them. Errors: as gating and moe_ffn; changes that leave no
+  // expert, or name one outside 0 … E-1.
   RoutingPlan Forward(const Context& context, ConstTensorView x, TensorView out,
                       const RoutingOverride& changes = {}) const;
 
   const RoutingRecipe& routing() const { return routing_; }
   const FfnRecipe& ffn() const { return ffn_; }
+  // Of the calls so far, to be read, saved and restored; null without a load_balance_ratio.
+  LoadTracker* load_tracker() const { return load_tracker_.get(); }
 
  private:
   void CheckRouter() const;
@@ -104,6 +113,7 @@ class MoeLayer {
   std::shared_ptr<ExpertStore> experts_;
   std::optional<SharedExpert> shared_;
   std::shared_ptr<ExpertExchange> exchange_;
+  std::unique_ptr<LoadTracker> load_tracker_;
 };
 
 }  // namespace opst

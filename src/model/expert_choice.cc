@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "ops/gating/check_options.h"
 #include "opst/model.h"
 
 namespace opst {
@@ -37,7 +38,7 @@ void CheckNames(const std::vector<ExpertName>& names, const ModelConfig& config)
 }  // namespace
 
 RoutingOverride ExpertChoice::ForLayer(int64_t layer, int64_t num_experts) const {
-  RoutingOverride changes{.top_k = active_experts};
+  RoutingOverride changes{.top_k = active_experts, .selection = selection};
   if (masked.empty() && forced.empty()) return changes;
   std::vector<bool> is_masked(static_cast<size_t>(num_experts), false);
   std::vector<bool> is_forced(static_cast<size_t>(num_experts), false);
@@ -54,6 +55,15 @@ void Model::CheckExperts(const ExpertChoice& experts) const {
   const int64_t num_experts = config().routing.num_experts;
   OPST_CHECK_ARG(experts.active_experts >= 0 && experts.active_experts <= num_experts, kWhere,
                  Concat("active experts must be 1..", num_experts), experts.active_experts);
+  if (experts.selection) {
+    const RoutingRecipe& routing = config().routing;
+    const int64_t top_k = experts.active_experts > 0 ? experts.active_experts : routing.top_k;
+    CheckGatingOptions({.top_k = top_k,
+                        .score_function = routing.score_function,
+                        .selection = *experts.selection,
+                        .sparsemixer_epsilon = routing.sparsemixer_epsilon},
+                       num_experts);
+  }
   if (experts.masked.empty() && experts.forced.empty()) return;
   CheckNames(experts.masked, config());
   CheckNames(experts.forced, config());

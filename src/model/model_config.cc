@@ -24,8 +24,29 @@ std::string_view ScoreName(ScoreFunction function) {
       return "sigmoid";
     case ScoreFunction::kSparsemixer:
       return "sparsemixer";
+    case ScoreFunction::kSoftmaxOfChosen:
+      return "softmax_of_chosen";
   }
   return "?";
+}
+
+Json SelectionJson(const SelectionOptions& selection) {
+  switch (selection.rule) {
+    case SelectionRule::kTopK:
+      break;
+    case SelectionRule::kThreshold:
+      return {{"rule", "threshold"}, {"threshold", selection.threshold}};
+    case SelectionRule::kTopP:
+      return {{"rule", "top_p"}, {"top_p", selection.top_p}};
+    case SelectionRule::kEntropy: {
+      Json steps = Json::array();
+      for (const EntropyThreshold& step : selection.entropy_thresholds) {
+        steps.push_back(Json::array({step.entropy, step.num_experts}));
+      }
+      return {{"rule", "entropy"}, {"entropy_thresholds", steps}};
+    }
+  }
+  return {{"rule", "top_k"}};
 }
 
 Json RoutingJson(const RoutingRecipe& routing) {
@@ -43,6 +64,10 @@ Json RoutingJson(const RoutingRecipe& routing) {
   }
   AddIfSet(json, "has_bias", routing.has_bias, false);
   AddIfSet<int64_t>(json, "hidden_dim", routing.hidden_dim, 0);
+  if (routing.selection.rule != SelectionRule::kTopK) {
+    json["selection"] = SelectionJson(routing.selection);
+  }
+  AddIfSet(json, "load_balance_ratio", routing.load_balance_ratio, 0.0f);
   return json;
 }
 

@@ -54,6 +54,11 @@ TEST(ModelConfigTest, EveryFieldShowsInTheText) {
   expect_shown([](ModelConfig& m) { m.routing_scales = {1, 2, 3, 4}; });
   expect_shown([](ModelConfig& m) { m.routing.has_bias = true; });
   expect_shown([](ModelConfig& m) { m.routing.hidden_dim = 3; });
+  expect_shown([](ModelConfig& m) { m.routing.load_balance_ratio = 0.5f; });
+  for (const SelectionRule rule :
+       {SelectionRule::kThreshold, SelectionRule::kTopP, SelectionRule::kEntropy}) {
+    expect_shown([&](ModelConfig& m) { m.routing.selection.rule = rule; });
+  }
   expect_shown([](ModelConfig& m) { m.routing.score_function = ScoreFunction::kSparsemixer; });
   expect_shown([](ModelConfig& m) { m.ffn.has_bias = true; });
   expect_shown([](ModelConfig& m) { m.ffn.activation = Activation::kClampedSwiglu; });

@@ -89,6 +89,7 @@ void MaskLogits(std::span<const int32_t> experts, const TensorView& logits) {
 GatingOptions OptionsOf(const RoutingRecipe& routing, const RouterWeights& router, int64_t top_k) {
   return {.top_k = top_k,
           .score_function = routing.score_function,
+          .selection = routing.selection,
           .selection_bias = router.selection_bias,
           .num_groups = routing.num_groups,
           .num_kept_groups = routing.num_kept_groups,
@@ -98,12 +99,21 @@ GatingOptions OptionsOf(const RoutingRecipe& routing, const RouterWeights& route
           .scale = routing.scale};
 }
 
+// A rule that names more experts than a call uses names as many as that.
+void LimitEntropySteps(int64_t top_k, SelectionOptions& selection) {
+  std::vector<EntropyThreshold>& steps = selection.entropy_thresholds;
+  std::erase_if(steps, [&](const EntropyThreshold& step) { return step.num_experts >= top_k; });
+  if (selection.rule == SelectionRule::kEntropy && steps.empty()) {
+    selection.rule = SelectionRule::kTopK;
+  }
+}
+
 }  // namespace
 
 MoeLayer::MoeLayer(RoutingRecipe routing, FfnRecipe ffn, RouterWeights router,
                    std::shared_ptr<ExpertStore> experts, std::optional<SharedExpert> shared,
                    std::shared_ptr<ExpertExchange> exchange)
-    : routing_(routing),
+    : routing_(std::move(routing)),
       ffn_(ffn),
       router_(std::move(router)),
       experts_(std::move(experts)),
@@ -111,7 +121,14 @@ MoeLayer::MoeLayer(RoutingRecipe routing, FfnRecipe ffn, RouterWeights router,
       exchange_(std::move(exchange)) {
   if (exchange_ == nullptr) exchange_ = std::make_shared<LocalExpertExchange>();
   CheckRouter();
-  CheckGatingOptions(OptionsOf(routing_, router_, routing_.top_k), routing_.num_experts);
+  if (routing_.load_balance_ratio > 0) {
+    load_tracker_ = std::make_unique<LoadTracker>(routing_.num_experts);
+  }
+  GatingOptions options = OptionsOf(routing_, router_, routing_.top_k);
+  const std::vector<float> utilization(static_cast<size_t>(routing_.num_experts), 1.0f);
+  options.load_balance_ratio = routing_.load_balance_ratio;
+  options.utilization = utilization;
+  CheckGatingOptions(options, routing_.num_experts);
   OPST_CHECK_ARG(experts_ != nullptr, kWhere, "a store of experts must be given", "none");
   OPST_CHECK_ARG(experts_->num_experts() == routing_.num_experts, kWhere,
                  "the store must hold every expert of the recipe", experts_->num_experts(), " of ",
@@ -178,7 +195,14 @@ void MoeLayer::ComputeLogits(const Context& context, ConstTensorView x, TensorVi
 RoutingPlan MoeLayer::RouteTokens(const Context& context, ConstTensorView x,
                                   const RoutingOverride& changes) const {
   const int64_t top_k = ChosenTopK(routing_, changes);
-  const GatingOptions options = OptionsOf(routing_, router_, top_k);
+  GatingOptions options = OptionsOf(routing_, router_, top_k);
+  if (changes.selection) options.selection = *changes.selection;
+  LimitEntropySteps(top_k, options.selection);
+  // One utilization for the whole call, so that the bits do not depend on its chunks.
+  const std::vector<float> utilization =
+      load_tracker_ ? load_tracker_->Utilization() : std::vector<float>();
+  options.load_balance_ratio = routing_.load_balance_ratio;
+  options.utilization = utilization;
   const int64_t num_tokens = x.dim(0);
   const size_t wanted_bytes = kLogitsBytesPerWorker * static_cast<size_t>(context.num_threads());
   const int64_t chunk_tokens = std::min(
@@ -206,6 +230,7 @@ RoutingPlan MoeLayer::RouteTokens(const Context& context, ConstTensorView x,
   RoutingPlan plan = BuildRoutingPlan(context, std::move(all.expert_ids),
                                       std::move(all.expert_weights), top_k, routing_.num_experts);
   plan.num_empty_rows = all.num_empty_rows;
+  if (load_tracker_) load_tracker_->Observe(plan.expert_counts);
   return plan;
 }
 

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -151,6 +152,69 @@ TEST_P(MoeRecipeTest, AHiddenRouterLayerGoesThroughTanh) {
       EXPECT_TRUE(is_chosen || logits[expert] <= b + 1e-5) << token << ", " << expert;
     }
   }
+}
+
+// Empty slots go through every path of the layer: the output is that of the experts that are left.
+TEST_P(MoeRecipeTest, ASelectionRuleLeavesSlotsEmpty) {
+  RoutingRecipe routing{.num_experts = kExperts, .top_k = 4};
+  routing.selection = {.rule = SelectionRule::kThreshold, .threshold = 0.15f};
+  const std::vector<float> out = Run(routing, {}, Router());
+  const auto num_empty = std::count(plan_.expert_ids.begin(), plan_.expert_ids.end(), -1);
+  EXPECT_GT(num_empty, 0);
+  EXPECT_LT(num_empty, 3 * kTokens);
+  std::vector<float> wanted(kTokens * kHidden);
+  MoeFfn(context_, x_.view(), plan_, Experts(kExperts, kFfn, 1), {},
+         TensorView(wanted.data(), Shape{kTokens, kHidden}));
+  EXPECT_EQ(out, wanted);
+  routing.selection.threshold = 0.99f;  // one expert each: top-1
+  const std::vector<float> one = Run(routing, {}, Router());
+  EXPECT_EQ(one, Run({.num_experts = kExperts, .top_k = 1}, {}, Router()));
+}
+
+TEST_P(MoeRecipeTest, AnOverrideBringsItsOwnSelectionRule) {
+  const RoutingRecipe routing{.num_experts = kExperts, .top_k = 3};
+  const MoeLayer layer(routing, {.hidden = kHidden, .ffn = kFfn}, Router(),
+                       std::make_shared<LocalExpertStore>(Experts(kExperts, kFfn, 1)));
+  std::vector<float> out(kTokens * kHidden);
+  const TensorView view(out.data(), Shape{kTokens, kHidden});
+  const auto num_rows = [&](const RoutingOverride& changes) {
+    return layer.Forward(context_, x_.view(), view, changes).num_rows();
+  };
+  EXPECT_EQ(num_rows({}), 3 * kTokens);
+  EXPECT_EQ(num_rows({.selection = SelectionOptions{.rule = SelectionRule::kTopP, .top_p = 1e-6f}}),
+            kTokens);
+  // Entropy steps beyond the experts that are left do nothing.
+  SelectionOptions by_entropy{.rule = SelectionRule::kEntropy};
+  by_entropy.entropy_thresholds = {{0.001f, 1}, {1.0f, 2}};
+  EXPECT_EQ(num_rows({.selection = by_entropy}), 2 * kTokens);
+  EXPECT_EQ(num_rows({.top_k = 2, .selection = by_entropy}), 2 * kTokens);
+  EXPECT_EQ(num_rows({.masked_experts = {0, 1, 2, 3, 4, 5, 6}, .selection = by_entropy}), kTokens);
+}
+
+TEST_P(MoeRecipeTest, ALoadAwareLayerCountsItsCallsAndPassesBusyExpertsOver) {
+  RoutingRecipe routing{.num_experts = kExperts, .top_k = 1};
+  routing.load_balance_ratio = 4;
+  const MoeLayer layer(routing, {.hidden = kHidden, .ffn = kFfn}, Router(),
+                       std::make_shared<LocalExpertStore>(Experts(kExperts, kFfn, 1)));
+  std::vector<float> out(kTokens * kHidden);
+  const TensorView view(out.data(), Shape{kTokens, kHidden});
+  ASSERT_NE(layer.load_tracker(), nullptr);
+  Run({.num_experts = kExperts, .top_k = 1}, {}, Router());
+  const RoutingPlan first = layer.Forward(context_, x_.view(), view);
+  EXPECT_EQ(first.expert_ids, plan_.expert_ids);  // nobody is busy yet
+  const std::vector<float> utilization = layer.load_tracker()->Utilization();
+  for (size_t expert = 0; expert < kExperts; ++expert) {
+    const double mean = static_cast<double>(kTokens) / kExperts;
+    EXPECT_NEAR(utilization[expert], static_cast<double>(first.expert_counts[expert]) / mean, 1e-5);
+  }
+  const auto busiest = std::max_element(utilization.begin(), utilization.end());
+  const auto at = static_cast<size_t>(busiest - utilization.begin());
+  const RoutingPlan second = layer.Forward(context_, x_.view(), view);
+  EXPECT_LT(second.expert_counts[at], first.expert_counts[at]);
+  layer.load_tracker()->Restore(std::vector<double>(kExperts, 0.0));
+  EXPECT_EQ(layer.Forward(context_, x_.view(), view).expert_ids, first.expert_ids);
+  EXPECT_THROW(Run({.num_experts = kExperts, .top_k = 1, .load_balance_ratio = -1}, {}, Router()),
+               Error);
 }
 
 TEST_P(MoeRecipeTest, PartsThatDoNotFitTheRecipeAreRefused) {

@@ -25,7 +25,17 @@ class Windows {
         tokens_(tokens),
         window_(static_cast<size_t>(options.window)),
         vocabulary_(static_cast<size_t>(model.config().vocab_size)),
-        forward_{.experts = options.experts} {}
+        forward_{.experts = options.experts,
+                 .on_routing = [this](int64_t, const RoutingPlan& plan) {
+                   num_rows_ += plan.num_rows();
+                   num_routed_ += plan.num_tokens;
+                 }} {}
+  Windows(const Windows&) = delete;
+  Windows& operator=(const Windows&) = delete;
+
+  double ExpertsPerToken() const {
+    return num_routed_ == 0 ? 0 : static_cast<double>(num_rows_) / static_cast<double>(num_routed_);
+  }
 
   // Sum over one window, whose logits are computed in pieces.
   double Prefill(size_t index, Sequence& sequence) {
@@ -81,6 +91,8 @@ class Windows {
   size_t window_;
   size_t vocabulary_;
   ForwardOptions forward_;
+  int64_t num_rows_ = 0;    // of routed experts
+  int64_t num_routed_ = 0;  // tokens, once per MoE layer
   std::vector<float> logits_;
 };
 
@@ -116,6 +128,7 @@ PerplexityResult Engine::Perplexity(const Context& context, std::span<const int3
   OPST_CHECK_IO(!std::isnan(result.nll), kWhere, "the model's logits must be numbers",
                 "NaN; are the weights damaged?");
   result.perplexity = std::exp(result.nll);
+  result.experts_per_token = windows.ExpertsPerToken();
   return result;
 }
 

@@ -98,6 +98,41 @@ class GenerationTest(unittest.TestCase):
         self.assertIn("active experts must be 1..8; got 9", refused.stderr)
         self.assertIn('got "x"', run("generate", self.model, "She", "--mask-experts", "x", code=2).stderr)
 
+    def test_routing_flags_change_how_many_experts_a_token_takes(self):
+        text = self.folder / "routing.txt"
+        text.write_text((BUNDLED / "heldout.txt").read_text(encoding="utf-8")[:4000], encoding="utf-8")
+
+        def experts_per_token(*flags):
+            done = run("perplexity", self.model, text, "--window", 64, *flags)
+            return float(done.stdout.split("experts per token ")[1])
+
+        self.assertEqual(experts_per_token(), 2)
+        self.assertEqual(experts_per_token("--routing", "top-k"), 2)
+        self.assertEqual(experts_per_token("--routing", "threshold", "--routing-threshold", 0.99), 1)
+        self.assertEqual(experts_per_token("--routing", "top-p", "--routing-top-p", 0.001), 1)
+        some = experts_per_token("--routing", "threshold")
+        self.assertTrue(1 < some < 2, some)
+        self.assertGreater(experts_per_token("--routing", "threshold", "--active-experts", 8), some)
+        self.assertEqual(experts_per_token("--routing", "entropy", "--routing-entropy", "1:1"), 1)
+        for flags, message in (
+            (["--routing", "entropy"], "kEntropy needs entropy_thresholds"),
+            (["--routing", "entropy", "--routing-entropy", "x"], "a step must be entropy:experts"),
+            (["--routing", "threshold", "--routing-threshold", 2], "threshold must be at least 0 and below 1"),
+            (["--routing", "sideways"], "sideways"),
+            (["--routing-threshold", 0.1], "--routing"),
+        ):
+            self.assertIn(message, run("generate", self.model, "She", *flags, code=2).stderr)
+
+    def test_the_default_threshold_saves_expert_compute_for_little_perplexity(self):
+        def measure(*flags):
+            done = run("perplexity", self.model, BUNDLED / "heldout.txt", *flags).stdout.split()
+            return float(done[1]), float(done[-1])
+
+        top_2, _ = measure()
+        threshold, experts = measure("--routing", "threshold")
+        self.assertLess(threshold, 1.01 * top_2)
+        self.assertLess(experts, 0.85 * 2)
+
     def test_log_probs(self):
         results = self.folder / "log_probs.json"
         done = run("generate", self.model, "She was", "-n", 4, "--log-probs", 2, "--result-json", results)

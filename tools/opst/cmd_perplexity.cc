@@ -33,6 +33,7 @@ void RunPerplexity(const Settings& settings, const PerplexityArguments& argument
   std::printf("perplexity %.4f (nll %.6f) over %lld predicted tokens in %lld windows of %lld\n",
               result.perplexity, result.nll, static_cast<long long>(result.num_predicted),
               static_cast<long long>(result.num_windows), static_cast<long long>(options.window));
+  std::printf("experts per token %.4f\n", result.experts_per_token);
 }
 
 }  // namespace

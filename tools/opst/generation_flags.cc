@@ -45,6 +45,26 @@ std::vector<LogitBias> ParseBias(const std::vector<std::string>& texts) {
   return biases;
 }
 
+SelectionRule ParseRule(const std::string& text) {
+  if (text == "threshold") return SelectionRule::kThreshold;
+  if (text == "top-p") return SelectionRule::kTopP;
+  if (text == "entropy") return SelectionRule::kEntropy;
+  return SelectionRule::kTopK;  // the only other value that the flag accepts
+}
+
+std::vector<EntropyThreshold> ParseEntropySteps(const std::vector<std::string>& texts) {
+  std::vector<EntropyThreshold> steps;
+  for (const std::string& text : texts) {
+    const std::vector<std::string_view> parts = Split(text, ':');
+    const auto entropy = parts.size() == 2 ? ParseFloat(parts[0]) : std::nullopt;
+    const auto num_experts = parts.size() == 2 ? ParseInt(parts[1]) : std::nullopt;
+    OPST_CHECK_ARG(entropy && num_experts, "--routing-entropy",
+                   "a step must be entropy:experts, such as 0.5:1", "\"", text, "\"");
+    steps.push_back({static_cast<float>(*entropy), *num_experts});
+  }
+  return steps;
+}
+
 void AddSampling(CLI::App& command, SamplingOptions& sampling) {
   const auto add = [&](const char* name, auto& value, const char* help) {
     command.add_option(BothSpellings(name), value, help)->capture_default_str();
@@ -61,6 +81,36 @@ void AddSampling(CLI::App& command, SamplingOptions& sampling) {
   add("--seed", sampling.seed, "The same seed gives the same text");
 }
 
+void AddRoutingFlags(CLI::App& command, ExpertFlags& flags) {
+  auto* routing = command
+                      .add_option("--routing", flags.routing,
+                                  "How many of those experts a token takes; without it, as the "
+                                  "model says")
+                      ->check(CLI::IsMember({"top-k", "threshold", "top-p", "entropy"}))
+                      ->group("Experts");
+  command
+      .add_option(BothSpellings("--routing-threshold"), flags.threshold,
+                  "With threshold: experts above this share of the scores; 0 = 1/E")
+      ->needs(routing)
+      ->capture_default_str()
+      ->group("Experts");
+  command
+      .add_option(BothSpellings("--routing-top-p"), flags.top_p,
+                  "With top-p: the fewest experts that reach this share of the scores")
+      ->needs(routing)
+      ->capture_default_str()
+      ->group("Experts");
+  command
+      .add_option(BothSpellings("--routing-entropy"), flags.entropy_steps,
+                  "With entropy: tokens whose scores have less than this entropy (0 to 1) take so "
+                  "many experts")
+      ->needs(routing)
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("ENTROPY:EXPERTS,...")
+      ->group("Experts");
+}
+
 }  // namespace
 
 std::string BothSpellings(const std::string& kebab) {
@@ -70,8 +120,15 @@ std::string BothSpellings(const std::string& kebab) {
 }
 
 ExpertChoice ExpertFlags::Choice() const {
-  return {active_experts, ParseExperts("--mask-experts", masked),
-          ParseExperts("--force-experts", forced)};
+  ExpertChoice choice{active_experts, ParseExperts("--mask-experts", masked),
+                      ParseExperts("--force-experts", forced)};
+  if (!routing.empty()) {
+    choice.selection = SelectionOptions{.rule = ParseRule(routing),
+                                        .threshold = threshold,
+                                        .top_p = top_p,
+                                        .entropy_thresholds = ParseEntropySteps(entropy_steps)};
+  }
+  return choice;
 }
 
 GenerateOptions GenerationFlags::Parsed() const {
@@ -101,6 +158,7 @@ void AddExpertFlags(CLI::App& command, ExpertFlags& flags) {
       ->allow_extra_args(false)
       ->type_name(kExpertsHint)
       ->group("Experts");
+  AddRoutingFlags(command, flags);
 }
 
 void AddGenerationFlags(CLI::App& command, GenerationFlags& flags) {

@@ -17,8 +17,12 @@ struct ExpertFlags {
   int64_t active_experts = 0;
   std::vector<std::string> masked;
   std::vector<std::string> forced;
+  std::string routing;  // "top-k", "threshold", "top-p", "entropy"; empty = the model's rule
+  float threshold = 0;
+  float top_p = 0.9f;
+  std::vector<std::string> entropy_steps;
 
-  // Throws kInvalidArgument for what is neither EXPERT nor LAYER:EXPERT.
+  // Throws kInvalidArgument for what is neither EXPERT nor LAYER:EXPERT, and for an unknown rule.
   ExpertChoice Choice() const;
 };
 

@@ -19,7 +19,9 @@ constexpr size_t kMaxLayers = 8;    // columns of the table
 
 std::string Join(const std::vector<int32_t>& experts) {
   std::string text;
-  for (const int32_t expert : experts) text += Concat(text.empty() ? "" : "+", expert);
+  for (const int32_t expert : experts) {
+    if (expert >= 0) text += Concat(text.empty() ? "" : "+", expert);
+  }
   return text;
 }
 
