@@ -58,7 +58,10 @@ GgufSource::GgufSource(const std::string& path, DType expanded)
   num_stored_tensors_ = static_cast<int64_t>(checkpoint_.tensors().size());
   stored_bytes_ = checkpoint_.total_bytes();
   const std::vector<GgufRule> rules = GgufRules(model_type);
-  for (const auto& [name, stored] : checkpoint_.tensors()) {
+  for (const auto& entry : checkpoint_.tensors()) {
+    // No structured binding: clang 14 does not let the lambda see its names.
+    const std::string_view name = entry.first;
+    const auto& stored = entry.second;
     const GgufMatch match = MatchGgufName(rules, name);
     const bool is_partner = std::any_of(rules.begin(), rules.end(), [&](const GgufRule& rule) {
       const std::vector<GgufRule> other = {{rule.partner, rule.plain}};

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "convert/gguf_pre_tokenizer.h"
 #include "io/quote.h"
 
 namespace opst {
@@ -23,51 +24,6 @@ constexpr std::string_view kSpace = "▁";
 
 // Token types of the format.
 constexpr int64_t kUnknown = 2, kControl = 3, kUserDefined = 4, kByte = 6;
-
-// How text is cut before merging. The file only has a name for it; the name stands for patterns
-// that the tokenizer.json of these models has. `pattern` empty: the pattern of ByteLevel itself.
-struct PreTokenizer {
-  std::string_view name;
-  std::vector<std::string_view> patterns;
-  bool cuts_digits = false;
-  bool is_nfc = false;
-  bool ignores_merges = false;  // a word that is a token is taken whole
-  bool adds_bos = false;        // unless the file says otherwise
-};
-
-constexpr std::string_view kLlama3Words =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kQwen2Words =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kO200kWords =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kDeepseek3Words =
-    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-const std::vector<PreTokenizer>& PreTokenizers() {
-  static const std::vector<PreTokenizer> kTable = {
-      {"gpt-2", {}},
-      {"olmo", {}, false, true},
-      {"smollm", {}, true},
-      {"llama-bpe", {kLlama3Words}, false, false, true, true},
-      {"llama3", {kLlama3Words}, false, false, true, true},
-      {"dbrx", {kLlama3Words}},
-      {"qwen2", {kQwen2Words}, false, true},
-      {"gpt-4o", {kO200kWords}},
-      {"deepseek-v3", {R"(\p{N}{1,3})", "[一-龥぀-ゟ゠-ヿ]+", kDeepseek3Words}},
-  };
-  return kTable;
-}
-
-const PreTokenizer& FindPreTokenizer(const GgufMetadata& metadata) {
-  const std::string_view name = metadata.String("tokenizer.ggml.pre");
-  std::string known;
-  for (const PreTokenizer& row : PreTokenizers()) {
-    if (row.name == name) return row;
-    known += Concat(known.empty() ? "" : ", ", row.name);
-  }
-  ThrowIo(metadata.where(), Concat("tokenizer.ggml.pre must be one of ", known), Quote(name));
-}
 
 // What the file says about its tokens, sizes checked.
 struct Vocabulary {
@@ -128,26 +84,6 @@ Json AddedTokens(const Vocabulary& vocabulary) {
   return added;
 }
 
-Json ByteLevel(bool use_regex) {
-  return {{"type", "ByteLevel"},
-          {"add_prefix_space", false},
-          {"trim_offsets", true},
-          {"use_regex", use_regex}};
-}
-
-Json PreTokenizerJson(const PreTokenizer& pre) {
-  Json steps = Json::array();
-  if (pre.cuts_digits) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
-  for (const std::string_view pattern : pre.patterns) {
-    steps.push_back({{"type", "Split"},
-                     {"pattern", {{"Regex", pattern}}},
-                     {"behavior", "Isolated"},
-                     {"invert", false}});
-  }
-  steps.push_back(ByteLevel(pre.patterns.empty()));
-  return {{"type", "Sequence"}, {"pretokenizers", steps}};
-}
-
 // Puts the begin and end tokens around a text, as the file asks.
 Json PostProcessor(const GgufMetadata& metadata, const Vocabulary& vocabulary, bool adds_bos) {
   Json single = Json::array();
@@ -174,7 +110,7 @@ Json PostProcessor(const GgufMetadata& metadata, const Vocabulary& vocabulary, b
 }
 
 Json ByteLevelBpe(const GgufMetadata& metadata, const Vocabulary& vocabulary) {
-  const PreTokenizer& pre = FindPreTokenizer(metadata);
+  const GgufPreTokenizer pre = ReadGgufPreTokenizer(metadata);
   Json merges = Json::array();
   for (const std::string_view merge : metadata.Strings("tokenizer.ggml.merges")) {
     merges.push_back(merge);
@@ -182,9 +118,9 @@ Json ByteLevelBpe(const GgufMetadata& metadata, const Vocabulary& vocabulary) {
   Json file = {{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}};
   file["added_tokens"] = AddedTokens(vocabulary);
   file["normalizer"] = pre.is_nfc ? Json{{"type", "NFC"}} : Json(nullptr);
-  file["pre_tokenizer"] = PreTokenizerJson(pre);
+  file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", pre.steps}};
   file["post_processor"] = PostProcessor(metadata, vocabulary, pre.adds_bos);
-  file["decoder"] = ByteLevel(true);
+  file["decoder"] = GgufByteLevel(true);
   file["model"] = {{"type", "BPE"},
                    {"dropout", nullptr},
                    {"unk_token", nullptr},

@@ -56,8 +56,10 @@ TEST(GgufTokenizerTest, ByteLevelMergesAddedTokensAndDigits) {
   EXPECT_TRUE(plain.IsAdded(9));
   EXPECT_FALSE(plain.IsSpecial(9));
   EXPECT_EQ(plain.Decode(plain.Encode("ab ab11")), "ab ab11");
-  // This family cuts every digit off before merging.
-  EXPECT_EQ(TokenizerOf(ByteLevel("smollm")).Encode("11"), (std::vector<int32_t>{4, 4}));
+  // These cut every digit off before merging.
+  for (const char* pre : {"smollm", "deepseek-llm", "deepseek-coder"}) {
+    EXPECT_EQ(TokenizerOf(ByteLevel(pre)).Encode("11 ab"), (std::vector<int32_t>{4, 4, 7})) << pre;
+  }
 }
 
 TEST(GgufTokenizerTest, BeginAndEndTokensAsTheFileAsks) {
@@ -69,8 +71,9 @@ TEST(GgufTokenizerTest, BeginAndEndTokensAsTheFileAsks) {
 }
 
 TEST(GgufTokenizerTest, EveryPreTokenizerOfTheTableIsReadable) {
-  for (const char* pre :
-       {"gpt-2", "olmo", "smollm", "llama-bpe", "dbrx", "qwen2", "gpt-4o", "deepseek-v3"}) {
+  for (const char* pre : {"gpt-2", "olmo", "smollm", "starcoder", "refact", "llama-bpe", "llama3",
+                          "llama-v3", "dbrx", "glm4", "chatglm-bpe", "qwen2", "gpt-4o", "tekken",
+                          "deepseek-llm", "deepseek-coder", "deepseek-v3"}) {
     EXPECT_FALSE(TokenizerOf(ByteLevel(pre)).Encode("ab ab 11").empty()) << pre;
   }
 }

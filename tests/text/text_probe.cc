@@ -5,6 +5,7 @@
 //
 //   text_probe tokenize TOKENIZER.json   stdin: one text per line, in hex
 //                                        stdout: its ids, a tab, the text they decode to, in hex
+//   text_probe gguf FILE                 stdout: the tokenizer.json that is made of its metadata
 //   text_probe render                    stdin: a JSON list of {template, messages, tools,
 //   variables,
 //                                        special_tokens, add_generation_prompt, now}
@@ -13,10 +14,13 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "convert/gguf_tokenizer.h"
 #include "io/file.h"
+#include "io/gguf.h"
 #include "opst/chat_template.h"
 #include "opst/error.h"
 #include "opst/tokenizer.h"
@@ -44,6 +48,15 @@ void Tokenize(const char* path) {
       std::printf("%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
     }
     std::printf("\n");
+  }
+}
+
+void TokenizerOfGguf(const char* path) {
+  const std::string bytes = opst::ReadWholeFile(path, uint64_t{1} << 30);
+  const opst::GgufMetadata metadata =
+      opst::ParseGguf(std::as_bytes(std::span(bytes)), path).metadata;
+  for (const opst::TextFile& file : opst::GgufTextFiles(metadata)) {
+    if (file.name == "tokenizer.json") std::cout << file.content;
   }
 }
 
@@ -77,10 +90,12 @@ int main(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "tokenize" && argc == 3) {
     Tokenize(argv[2]);
+  } else if (command == "gguf" && argc == 3) {
+    TokenizerOfGguf(argv[2]);
   } else if (command == "render" && argc == 2) {
     Render();
   } else {
-    std::fprintf(stderr, "usage: text_probe tokenize TOKENIZER.json | text_probe render\n");
+    std::fprintf(stderr, "usage: text_probe tokenize TOKENIZER.json | gguf FILE | render\n");
     return 2;
   }
   return 0;
