@@ -74,6 +74,7 @@ CHECKPOINTS = {
             OlmoeConfig, 157, 48, 2, 4, 2, 6, 2, 3000.0, intermediate_size=27, bos_token_id=None,
             norm_topk_prob=True, clip_qkv=1.25, tie_word_embeddings=True,
         ),
+        dtype=torch.float16,
     ),
     "qwen3-moe": dict(
         config=config_of(
@@ -88,6 +89,7 @@ CHECKPOINTS = {
             moe_intermediate_size=33, norm_topk_prob=False, decoder_sparse_step=2,
             tie_word_embeddings=True, eos_token_id=[2, 3],
         ),
+        dtype=torch.bfloat16,
     ),
     "qwen3-moe-bf16": dict(
         config=config_of(

@@ -73,6 +73,7 @@ CHECKPOINTS = {
             sliding_window=9, max_window_layers=2, tie_word_embeddings=True,
             rope_parameters=rope(5000.0, "linear", factor=2.5),
         ),
+        dtype=torch.float16,
     ),
     "llama": dict(
         config=LlamaConfig(
