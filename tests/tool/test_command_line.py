@@ -59,6 +59,31 @@ def test_a_wrong_word_names_the_nearest_and_is_a_usage_error(arguments, text):
     assert done.returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("flag", "value", "range_"),
+    [
+        ("--seed", "-1", "0 to 18446744073709551615"),
+        ("--seed", "18446744073709551616", "0 to 18446744073709551615"),
+        ("--seed", "0x10", "0 to 18446744073709551615"),
+        ("--seed", "1.5", "0 to 18446744073709551615"),
+        ("--top-k", "9223372036854775808", "0 to 9223372036854775807"),
+        ("--max-new-tokens", "0", "1 to 9223372036854775807"),
+        ("--active-experts", "none", "1 to 9223372036854775807"),
+    ],
+)
+def test_a_number_out_of_its_range_is_a_usage_error_that_names_the_range(flag, value, range_):
+    done = opst("generate", "m", "x", flag, value)
+    assert f"{flag}: must be an integer from {range_}; got {value}\n" in done.stderr
+    assert done.returncode == 2
+
+
+def test_a_bench_of_no_tokens_is_refused():
+    for value in ("0", "-1", "8,0"):
+        done = opst("bench", "layer", "--tokens", value)
+        assert "--tokens: must be an integer from 1 to 2147483648; got " in done.stderr
+        assert done.returncode == 2
+
+
 def test_settings_work_with_every_command(model):
     for arguments in (["inspect", model], ["generate", model, "a", "-n", "1"], ["perplexity", model, __file__]):
         assert "threads" in opst(*arguments, "--threads", "none").stderr

@@ -85,6 +85,23 @@ class GenerationTest(unittest.TestCase):
         self.assertIn("stopped: stop string", done.stderr)
         self.assertEqual(done.stdout, whole.stdout[: whole.stdout.index(stop, 7)] + "\n")
 
+    def test_numbers_are_decimal_and_large_seeds_are_exact(self):
+        def text(seed):
+            return run("generate", self.model, "She", "-q", "-n", 8, "--temperature", 5, "--seed", seed).stdout
+
+        self.assertEqual(text("010"), text(10))
+        self.assertNotEqual(text(2**64 - 1), text(2**63 - 1))
+
+    def test_an_endless_standard_input_is_refused(self):
+        for arguments in (["generate", self.model], ["chat", self.chat_model]):
+            with open("/dev/zero", "rb") as zero:
+                done = subprocess.run(
+                    command(*arguments), stdin=zero, capture_output=True, text=True, timeout=300, env=environment()
+                )
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stdout, "")
+            self.assertIn("[standard input] a prompt must have at most 64 MB; got more", done.stderr)
+
     def test_expert_flags(self):
         usage = self.folder / "usage.json"
         run("generate", self.model, "She", "-n", 3, "--mask-experts", "0,1:2", "--usage-json", usage)

@@ -13,6 +13,7 @@
 #include "bench/limits.h"
 #include "bench/model_bench.h"
 #include "bench/routing_bench.h"
+#include "command_line.h"
 #include "commands.h"
 #include "progress.h"
 
@@ -23,6 +24,7 @@ using bench::LayerShape;
 using bench::ProgressFn;
 using bench::Report;
 
+constexpr int64_t kMaxTokens = int64_t{1} << 31;
 constexpr const char* kDefaultShape = "olmoe-1b-7b";
 constexpr const char* kDescription =
     "Measure this machine, and what the library reaches on it, as % of the measured limits";
@@ -43,18 +45,9 @@ struct TokenArguments {
   bench::RoutingKind routing = bench::RoutingKind::kUniform;
 };
 
-// "--seq-len,--seq_len": both spellings of a flag.
-std::string Spellings(std::string kebab) {
-  std::string snake = "--" + kebab;
-  for (char& c : kebab) {
-    if (c == '-') c = '_';
-  }
-  return kebab == snake.substr(2) ? snake : snake + ",--" + kebab;
-}
-
 void AddBenchArguments(CLI::App& command, BenchArguments& arguments) {
   command.add_option("--runs", arguments.runs, "Repetitions; medians of fewer than 5 are no claim")
-      ->check(CLI::Range(1, 1000))
+      ->transform(IntegerFrom(1, 1000))
       ->capture_default_str();
   command.add_option("--json", arguments.json_path, "Also write the figures to this file")
       ->type_name("FILE");
@@ -94,16 +87,16 @@ void AddTokenArguments(CLI::App& command, TokenArguments& arguments) {
   CLI::Option* tokens =
       command.add_option("--tokens", arguments.tokens, "Batch sizes, e.g. 1,8,64,512")
           ->delimiter(',')
-          ->check(CLI::PositiveNumber);
+          ->transform(IntegerFrom(1, kMaxTokens));
   command
-      .add_option(Spellings("seq-len"), arguments.seq_len,
+      .add_option(BothSpellings("--seq-len"), arguments.seq_len,
                   "Tokens of a sequence; T = sequence length x batch size")
-      ->check(CLI::PositiveNumber)
+      ->transform(IntegerFrom(1, kMaxTokens))
       ->excludes(tokens);
   command
-      .add_option(Spellings("batch-size"), arguments.batch_size,
+      .add_option(BothSpellings("--batch-size"), arguments.batch_size,
                   "Sequences; alone: one token of each, as in decoding")
-      ->check(CLI::PositiveNumber)
+      ->transform(IntegerFrom(1, kMaxTokens))
       ->excludes(tokens);
   AddChoice<bench::RoutingKind>(command, "--routing", arguments.routing,
                                 {{"uniform", bench::RoutingKind::kUniform},
@@ -115,11 +108,10 @@ void AddTokenArguments(CLI::App& command, TokenArguments& arguments) {
 std::vector<int64_t> TokensOf(const TokenArguments& arguments, std::vector<int64_t> otherwise) {
   if (!arguments.tokens.empty()) return arguments.tokens;
   if (arguments.seq_len == 0 && arguments.batch_size == 0) return otherwise;
-  constexpr int64_t kMost = int64_t{1} << 31;
   const int64_t length = std::max<int64_t>(arguments.seq_len, 1);
   const int64_t batch = std::max<int64_t>(arguments.batch_size, 1);
-  OPST_CHECK_ARG(length <= kMost / batch, "bench",
-                 Concat("sequence length x batch size must be at most ", kMost), length, " x ",
+  OPST_CHECK_ARG(length <= kMaxTokens / batch, "bench",
+                 Concat("sequence length x batch size must be at most ", kMaxTokens), length, " x ",
                  batch);
   return {length * batch};
 }
@@ -207,10 +199,12 @@ void AddRouting(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand(
       "routing", "Gating and routing plan, beside plain C++ (softmax, partial_sort, vectors)");
   AddTokenArguments(*command, arguments->batch);
-  command->add_option(Spellings("num-experts"), arguments->num_experts, "E instead of the shape's")
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option(Spellings("top-k"), arguments->top_k, "k instead of the shape's")
-      ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option(BothSpellings("--num-experts"), arguments->num_experts,
+                   "E instead of the shape's")
+      ->transform(IntegerFrom(1, 1 << 20));
+  command->add_option(BothSpellings("--top-k"), arguments->top_k, "k instead of the shape's")
+      ->transform(IntegerFrom(1, 1 << 20));
   AddBenchArguments(*command, *arguments);
   command->callback([arguments] {
     LayerShape shape = bench::FindShape(arguments->batch.shape);
@@ -240,14 +234,14 @@ void AddModel(CLI::App& bench) {
       bench.add_subcommand("model", "Prefill and decode speed and memory of a packed model");
   command->add_option("model", arguments->options.path, "Packed file")->required();
   command
-      ->add_option(Spellings("prompt-tokens"), arguments->options.prompt_tokens,
+      ->add_option(BothSpellings("--prompt-tokens"), arguments->options.prompt_tokens,
                    "Tokens of the prompt, random")
-      ->check(CLI::Range(1, 1 << 20))
+      ->transform(IntegerFrom(1, 1 << 20))
       ->capture_default_str();
   command
-      ->add_option(Spellings("new-tokens"), arguments->options.new_tokens,
+      ->add_option(BothSpellings("--new-tokens"), arguments->options.new_tokens,
                    "Tokens after the prompt, one by one")
-      ->check(CLI::Range(1, 1 << 20))
+      ->transform(IntegerFrom(1, 1 << 20))
       ->capture_default_str();
   AddBenchArguments(*command, *arguments);
   command->callback([arguments] {

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iostream>
+#include <optional>
 
 #include "base/strings.h"
+#include "command_line.h"
 #include "commands.h"
 #include "generation_flags.h"
 #include "interrupt.h"
@@ -59,10 +60,9 @@ class Conversation {
     if (is_terminal) std::fputs(kHelp, stderr);
     while (true) {
       if (is_terminal) std::fputs("> ", stderr);
-      std::string line;
-      if (!std::getline(std::cin, line) || line == "/exit") break;
-      if (line.ends_with('\r')) line.pop_back();
-      if (!line.empty() && !RunCommand(line)) Answer(line);
+      const std::optional<std::string> line = ReadInputLine();
+      if (!line || *line == "/exit") break;
+      if (!line->empty() && !RunCommand(*line)) Answer(*line);
     }
     interrupt_.EndIfRequested();
   }

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/strings.h"
+#include "command_line.h"
 #include "commands.h"
 #include "opst/convert.h"
 #include "progress.h"
@@ -112,11 +113,13 @@ void AddConvert(CLI::App& app) {
           ->add_option("--upcycle", arguments->upcycle,
                        "E,k: make a MoE of a dense model whose experts are copies of its FFN")
           ->delimiter(',')
+          ->transform(IntegerFrom(1))
           ->expected(2);
   command
       ->add_option("--split", arguments->split,
                    "E,k: make a MoE of a dense Llama model by dealing out its FFN's neurons")
       ->delimiter(',')
+      ->transform(IntegerFrom(1))
       ->expected(2)
       ->excludes(upcycle);
   AddSettings(*command, settings);

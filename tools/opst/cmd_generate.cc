@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "command_line.h"
 #include "commands.h"
 #include "generation_flags.h"
 #include "interrupt.h"
@@ -20,8 +21,6 @@
 
 namespace opst::tool {
 namespace {
-
-constexpr uint64_t kMaxPromptBytes = uint64_t{64} << 20;
 
 struct GenerateArguments {
   std::string model;
@@ -158,7 +157,7 @@ void AddGenerate(CLI::App& app) {
   command
       ->add_option(BothSpellings("--log-probs"), arguments->num_log_probs,
                    "Print the log-probability of each new token, and of this many likely ones")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(IntegerFrom(0));
   command->add_flag(BothSpellings("--expert-usage"), arguments->shows_usage,
                     "Show which experts served which tokens");
   command

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 
+#include "command_line.h"
 #include "commands.h"
 #include "generation_flags.h"
 #include "io/file.h"
@@ -48,12 +49,14 @@ void AddPerplexity(CLI::App& app) {
   command
       ->add_option("--window", arguments->options.window,
                    "Tokens per window; windows do not overlap, an incomplete last one is dropped")
+      ->transform(IntegerFrom(2))
       ->capture_default_str();
   command->add_flag("--decode", arguments->options.decodes,
                     "Feed one token per pass, as generation does; the result is the same");
   command
       ->add_option(BothSpellings("--batch-size"), arguments->options.batch_size,
                    "Windows side by side with --decode")
+      ->transform(IntegerFrom(1))
       ->capture_default_str();
   AddExpertFlags(*command, arguments->experts);
   AddSettings(*command, settings);

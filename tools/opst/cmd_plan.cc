@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "base/strings.h"
+#include "command_line.h"
 #include "commands.h"
-#include "generation_flags.h"
 #include "memory_check.h"
 
 namespace opst::tool {
@@ -54,12 +54,15 @@ void AddPlan(CLI::App& app) {
   command
       ->add_option(BothSpellings("--context-length"), arguments->options.context_length,
                    "Tokens of one text, prompt and answer")
+      ->transform(IntegerFrom(1))
       ->capture_default_str();
   command->add_option(BothSpellings("--batch-size"), arguments->options.batch_size, "Texts at once")
+      ->transform(IntegerFrom(1))
       ->capture_default_str();
   command
       ->add_option(BothSpellings("--prefill-chunk"), arguments->options.prefill_chunk,
                    "Prompt tokens per pass")
+      ->transform(IntegerFrom(1))
       ->capture_default_str();
   AddSettings(*command, settings);
   command->callback([settings, arguments] { RunPlan(*settings, *arguments); });

@@ -1,9 +1,11 @@
-// Spelling of flags and the text for unknown ones.
+// Spelling of flags, the text for unknown ones, and integers.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "command_line.h"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <string_view>
 
 #include "base/strings.h"
@@ -35,6 +37,16 @@ std::vector<std::string> NamesOfCommands(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::App* child : command.get_subcommands({})) names.push_back(child->get_name());
   return names;
+}
+
+// Whole text or nothing.
+template <typename Number>
+std::optional<Number> ParseWhole(std::string_view text) {
+  Number number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || rest != end) return std::nullopt;
+  return number;
 }
 
 }  // namespace
@@ -73,6 +85,28 @@ std::string UnknownArgumentText(const CLI::App& app) {
                 is_flag ? "flag " : (names.empty() ? "use for another argument: " : "command "),
                 unknown,
                 nearest.empty() ? std::string() : Concat("; the nearest known one is ", nearest));
+}
+
+std::string BothSpellings(const std::string& kebab) {
+  std::string snake = kebab;
+  std::replace(snake.begin() + 2, snake.end(), '-', '_');
+  return kebab == snake ? kebab : kebab + "," + snake;
+}
+
+CLI::Validator IntegerFrom(int64_t min, uint64_t max) {
+  const std::string range = max == INT64_MAX ? Concat(min, "..") : Concat(min, "..", max);
+  const auto check = [min, max](std::string& text) -> std::string {
+    if (const auto number = ParseWhole<uint64_t>(text)) {
+      const bool fits = *number <= max && (min < 0 || *number >= static_cast<uint64_t>(min));
+      text = fits ? Concat(*number) : text;
+      if (fits) return {};
+    } else if (const auto negative = ParseWhole<int64_t>(text); negative && *negative >= min) {
+      text = Concat(*negative);
+      return {};
+    }
+    return Concat("must be an integer from ", min, " to ", max, "; got ", text);
+  };
+  return CLI::Validator(check, range);
 }
 
 }  // namespace opst::tool

@@ -3,11 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generation_flags.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "base/check.h"
 #include "base/strings.h"
+#include "command_line.h"
 
 namespace opst::tool {
 namespace {
@@ -67,10 +67,11 @@ std::vector<EntropyThreshold> ParseEntropySteps(const std::vector<std::string>& 
 
 void AddSampling(CLI::App& command, SamplingOptions& sampling) {
   const auto add = [&](const char* name, auto& value, const char* help) {
-    command.add_option(BothSpellings(name), value, help)->capture_default_str();
+    return command.add_option(BothSpellings(name), value, help)->capture_default_str();
   };
   add("--temperature", sampling.temperature, "Randomness; 0 takes the most likely token each time");
-  add("--top-k", sampling.top_k, "Draw among the k most likely; 0 = all");
+  add("--top-k", sampling.top_k, "Draw among the k most likely; 0 = all")
+      ->transform(IntegerFrom(0));
   add("--top-p", sampling.top_p, "Draw among the fewest tokens that reach this probability");
   add("--min-p", sampling.min_p,
       "Draw among tokens at least this share as likely as the likeliest");
@@ -78,7 +79,8 @@ void AddSampling(CLI::App& command, SamplingOptions& sampling) {
       "Logits of tokens in prompt and text are divided by it; 1 = off");
   add("--presence-penalty", sampling.presence_penalty, "Taken off logits of tokens in the text");
   add("--frequency-penalty", sampling.frequency_penalty, "Taken off once per time in the text");
-  add("--seed", sampling.seed, "The same seed gives the same text");
+  add("--seed", sampling.seed, "The same seed gives the same text")
+      ->transform(IntegerFrom(0, UINT64_MAX));
 }
 
 void AddRoutingFlags(CLI::App& command, ExpertFlags& flags) {
@@ -113,12 +115,6 @@ void AddRoutingFlags(CLI::App& command, ExpertFlags& flags) {
 
 }  // namespace
 
-std::string BothSpellings(const std::string& kebab) {
-  std::string snake = kebab;
-  std::replace(snake.begin() + 2, snake.end(), '-', '_');
-  return kebab == snake ? kebab : kebab + "," + snake;
-}
-
 ExpertChoice ExpertFlags::Choice() const {
   ExpertChoice choice{active_experts, ParseExperts("--mask-experts", masked),
                       ParseExperts("--force-experts", forced)};
@@ -142,7 +138,7 @@ void AddExpertFlags(CLI::App& command, ExpertFlags& flags) {
   command
       .add_option(BothSpellings("--active-experts"), flags.active_experts,
                   "Experts per token instead of the model's number; the strongest are kept")
-      ->check(CLI::PositiveNumber)
+      ->transform(IntegerFrom(1))
       ->group("Experts");
   command
       .add_option(BothSpellings("--mask-experts"), flags.masked,
@@ -166,6 +162,7 @@ void AddGenerationFlags(CLI::App& command, GenerationFlags& flags) {
   command
       .add_option("-n," + BothSpellings("--max-new-tokens"), options.max_new_tokens,
                   "Tokens to write at most")
+      ->transform(IntegerFrom(1))
       ->capture_default_str();
   AddSampling(command, options.sampling);
   command
@@ -178,11 +175,14 @@ void AddGenerationFlags(CLI::App& command, GenerationFlags& flags) {
       ->type_name("TEXT");
   command.add_flag(BothSpellings("--ignore-end-tokens"), options.ignores_end_tokens,
                    "Go on behind the token that ends a text");
-  command.add_option(BothSpellings("--context-length"), options.context_length,
-                     "Tokens of prompt and answer at most; 0 = no limit, with a warning beyond the "
-                     "trained length");
+  command
+      .add_option(BothSpellings("--context-length"), options.context_length,
+                  "Tokens of prompt and answer at most; 0 = no limit, with a warning beyond the "
+                  "trained length")
+      ->transform(IntegerFrom(0));
   command
       .add_option(BothSpellings("--prefill-chunk"), options.prefill_chunk, "Prompt tokens per pass")
+      ->transform(IntegerFrom(1))
       ->capture_default_str();
   AddExpertFlags(command, flags.experts);
 }

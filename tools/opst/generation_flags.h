@@ -35,9 +35,6 @@ struct GenerationFlags {
   GenerateOptions Parsed() const;
 };
 
-// "--top-k,--top_k": both spellings of a flag.
-std::string BothSpellings(const std::string& kebab);
-
 void AddExpertFlags(CLI::App& command, ExpertFlags& flags);
 void AddGenerationFlags(CLI::App& command, GenerationFlags& flags);
 

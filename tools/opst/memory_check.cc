@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/strings.h"
-#include "generation_flags.h"
+#include "command_line.h"
 
 namespace opst::tool {
 

@@ -8,9 +8,9 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <iterator>
+#include <streambuf>
 
-#include "base/check.h"
+#include "base/strings.h"
 
 namespace opst::tool {
 namespace {
@@ -33,6 +33,21 @@ std::string WithoutControls(std::string_view text) {
   return result;
 }
 
+// Characters of standard input up to the end or to `last`, which is left out; whether there was
+// any.
+bool ReadInput(std::string& text, int last) {
+  constexpr int kEnd = std::streambuf::traits_type::eof();
+  std::streambuf& input = *std::cin.rdbuf();
+  int c = input.sbumpc();
+  const bool is_any = c != kEnd;
+  for (; c != kEnd && c != last; c = input.sbumpc()) {
+    OPST_CHECK_IO(text.size() < kMaxPromptBytes, "standard input",
+                  Concat("a prompt must have at most ", FormatBytes(kMaxPromptBytes)), "more");
+    text += static_cast<char>(c);
+  }
+  return is_any;
+}
+
 }  // namespace
 
 void PrintText(std::string_view text) {
@@ -43,7 +58,16 @@ void PrintText(std::string_view text) {
 }
 
 std::string ReadStandardInput() {
-  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  std::string text;
+  ReadInput(text, std::streambuf::traits_type::eof());
+  return text;
+}
+
+std::optional<std::string> ReadInputLine() {
+  std::string line;
+  if (!ReadInput(line, '\n')) return std::nullopt;
+  if (line.ends_with('\r')) line.pop_back();
+  return line;
 }
 
 void WriteTextFile(const std::string& path, std::string_view text) {
