@@ -17,7 +17,9 @@
 #include "io/quote.h"
 #include "io/safetensors_dtype.h"
 #include "io/safetensors_writer.h"
+#include "model/generation_config.h"
 #include "opst/tokenizer.h"
+#include "text/tokenizer_config.h"
 
 namespace opst {
 namespace {
@@ -124,13 +126,24 @@ void CheckOutputIsNoSource(const std::string& source, const std::string& output)
   }
 }
 
+// What no later step could repair: a packed file with such a setting would not generate.
+void CheckGenerationConfig(const std::string& folder, const std::vector<TextFile>& files,
+                           int64_t vocab_size) {
+  for (const TextFile& file : files) {
+    if (file.name != "generation_config.json") continue;
+    (void)GenerationEndTokens(file.content, JoinPath(folder, file.name), vocab_size);
+  }
+}
+
 // A model without a usable tokenizer still serves token ids, so this is no error here.
 void WarnOfUnusableTokenizer(const Context& context, const std::string& source,
                              const std::vector<TextFile>& files) {
   for (const TextFile& file : files) {
-    if (file.name != "tokenizer.json") continue;
     try {
-      (void)Tokenizer::FromJson(file.content, file.name);
+      if (file.name == "tokenizer.json") (void)Tokenizer::FromJson(file.content, file.name);
+      if (file.name == "tokenizer_config.json" || file.name == "special_tokens_map.json") {
+        (void)text::TokenizerConfig::FromJson(file.content, file.name);
+      }
     } catch (const Error& error) {
       context.log().Write(
           LogLevel::kWarning, "[", source,
@@ -157,6 +170,7 @@ ConvertReport Convert(const Context& context, const std::string& path, const std
   report.unused_tensors = sources.unused();
 
   const std::vector<TextFile>& files = source->text_files();
+  CheckGenerationConfig(source->folder(), files, config.vocab_size);
   WarnOfUnusableTokenizer(context, source->folder(), files);
   SafetensorsWriter writer(
       output, Declarations(sources, files), Metadata(source->config_json(), config, sources, files),

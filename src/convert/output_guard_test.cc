@@ -1,4 +1,4 @@
-// Tests that a conversion never replaces what it reads, and warns of a tokenizer that will not do.
+// Tests that a conversion never replaces what it reads, and names text files that will not do.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
@@ -48,6 +48,26 @@ TEST(OutputGuardTest, ATokenizerThatWillBeRefusedIsNamedAtOnce) {
   std::ofstream(source + "/tokenizer.json") << R"({"model": {"type": "Unigram"}})";
   Convert(context, source, copy.output(), {.overwrites = true});
   EXPECT_THAT(lines, Contains(HasSubstr("the model will give no text, its tokenizer is refused")));
+}
+
+TEST(OutputGuardTest, AGenerationConfigThatWillNotLoadIsRefusedBeforeAnythingIsWritten) {
+  const Context context;
+  const CheckpointCopy copy("mixtral");
+  const std::string source = copy.Write();
+  const auto vocabulary = copy.config().at("vocab_size").get<int64_t>();
+  for (const std::string& json :
+       {std::string("{"), std::string("[]"), std::string(R"({"eos_token_id": "</s>"})"),
+        R"({"eos_token_id": [0, )" + std::to_string(vocabulary) + "]}"}) {
+    std::ofstream(source + "/generation_config.json") << json;
+    try {
+      Convert(context, source, copy.output());
+      ADD_FAILURE() << json << " was taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kIo);
+      EXPECT_THAT(error.what(), HasSubstr("generation_config.json]"));
+    }
+    EXPECT_FALSE(std::filesystem::exists(copy.output()));
+  }
 }
 
 }  // namespace

@@ -5,17 +5,16 @@
 
 #include <algorithm>
 
-#include "model/config_reader.h"
+#include "model/generation_config.h"
 #include "text/tokenizer_config.h"
 
 namespace opst {
 
 std::vector<int32_t> EndTokens(const Model& model, const Tokenizer& tokenizer) {
-  const int64_t last = model.config().vocab_size - 1;
   std::vector<int64_t> tokens = model.config().end_tokens;
   if (const auto json = model.TextFile("generation_config.json")) {
-    ConfigReader config(*json, "generation_config.json");
-    const auto more = config.IntegerOrList("eos_token_id", 0, last);
+    const auto more =
+        GenerationEndTokens(*json, "generation_config.json", model.config().vocab_size);
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
   for (const char* file : {"tokenizer_config.json", "special_tokens_map.json"}) {

@@ -44,6 +44,7 @@ class CheckpointCopy {
   CheckpointCopy& operator=(const CheckpointCopy&) = delete;
 
   nlohmann::json& config() { return config_; }
+  const nlohmann::json& config() const { return config_; }
   std::vector<TensorCopy>& tensors() { return tensors_; }
   TensorCopy& tensor(const std::string& name) {
     for (TensorCopy& tensor : tensors_) {
