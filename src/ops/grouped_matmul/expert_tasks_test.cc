@@ -39,9 +39,11 @@ void ExpectCovered(const std::vector<int64_t>& counts, int64_t num_panels, int64
 }
 
 TEST(ExpertTasksTest, EveryRowAndPanelIsInOneTask) {
+  constexpr auto kRows = static_cast<int64_t>(kRowsPerTask);
   for (const int64_t num_panels : {1, 2, 15, 16, 17, 33}) {
-    for (const int64_t rows_per_task : {0, 1, 5, 32, 192, 193, 1 << 20}) {
-      ExpectCovered({0, 3, 1, 192, 0, 193, 777}, num_panels, rows_per_task);
+    for (const int64_t rows_per_task : {int64_t{0}, int64_t{1}, int64_t{5}, int64_t{32}, kRows - 1,
+                                        kRows, kRows + 1, int64_t{1} << 20}) {
+      ExpectCovered({0, 3, 1, kRows, 0, kRows + 1, 6 * kRows + 9}, num_panels, rows_per_task);
     }
   }
 }
@@ -52,14 +54,16 @@ TEST(ExpertTasksTest, NoRowsOrPanelsMakeNoTasks) {
   EXPECT_TRUE(MakeExpertTasks(std::vector<int64_t>(5, 7), 0, 0).empty());
 }
 
-// The hottest expert first; its rows are split evenly, 193 as 96 and 97.
+// The hottest expert first; its rows are split evenly, not into a full task and a rest.
 TEST(ExpertTasksTest, LongExpertsComeFirstAndAreSplitEvenly) {
-  const std::vector<ExpertTask> tasks = MakeExpertTasks(std::vector<int64_t>{2, 193, 5}, 1, 0);
+  constexpr auto kHalf = static_cast<int64_t>(kRowsPerTask) * 3 / 4;
+  const std::vector<ExpertTask> tasks =
+      MakeExpertTasks(std::vector<int64_t>{2, 2 * kHalf + 1, 5}, 1, 0);
   ASSERT_EQ(tasks.size(), 4u);
   EXPECT_EQ(tasks[0].expert, 1);
-  EXPECT_EQ(tasks[0].num_rows, 96);
-  EXPECT_EQ(tasks[1].first_row, 96);
-  EXPECT_EQ(tasks[1].num_rows, 97);
+  EXPECT_EQ(tasks[0].num_rows, kHalf);
+  EXPECT_EQ(tasks[1].first_row, kHalf);
+  EXPECT_EQ(tasks[1].num_rows, kHalf + 1);
   EXPECT_EQ(tasks[2].expert, 2);
   EXPECT_EQ(tasks[3].expert, 0);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/testing/each_isa.h"
+#include "ops/grouped_matmul/expert_tasks.h"
 #include "ops/testing/contexts.h"
 #include "ops/testing/matmul_oracle.h"
 #include "ops/testing/matrix.h"
@@ -131,10 +132,11 @@ TEST_P(GroupedMatmulTest, WeightsMayBePackedIntoAnotherType) {
 }
 
 TEST_P(GroupedMatmulTest, GroupsOfAllSizes) {
+  constexpr auto kRows = static_cast<int64_t>(kRowsPerTask);
   for (const DType dtype : kDtypes) {
     ExpectCorrect({0, 5, 0, 0, 1, 13, 0}, 33, 65, dtype);
-    ExpectCorrect({0, 0, 211, 0}, 20, 35, dtype);   // one group takes all, in two tasks
-    ExpectCorrect({191, 192, 193}, 17, 19, dtype);  // around the rows of a task
+    ExpectCorrect({0, 0, kRows + 83, 0}, 20, 35, dtype);  // one group takes all, in two tasks
+    ExpectCorrect({kRows - 1, kRows, kRows + 1}, 17, 19, dtype);
     ExpectCorrect({1, 500, 1}, 5, 300, dtype);
     ExpectCorrect({2, 2}, 600, 9, dtype);  // several column tasks
   }
