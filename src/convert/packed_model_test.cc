@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "convert/testing/checkpoint_copy.h"
 #include "opst/convert.h"
@@ -29,10 +31,14 @@ class PackedModelTest : public ::testing::Test {
   }
 
   void Rewrite(const std::string& bytes) { std::ofstream(copy_.output()) << bytes; }
-  void Replace(const std::string& from, const std::string& to) {
-    ASSERT_EQ(from.size(), to.size());
+  using Replacement = std::pair<std::string, std::string>;  // of equal length
+  void Replace(const std::vector<Replacement>& replacements) {
     std::string bytes = bytes_;
-    bytes.replace(bytes.find(from), from.size(), to);
+    for (const auto& [from, to] : replacements) {
+      ASSERT_EQ(from.size(), to.size());
+      ASSERT_NE(bytes.find(from), std::string::npos) << from;
+      bytes.replace(bytes.find(from), from.size(), to);
+    }
     Rewrite(bytes);
   }
   std::string ErrorOfOpening() {
@@ -85,18 +91,25 @@ TEST_F(PackedModelTest, ATruncatedFileIsRefused) {
 }
 
 TEST_F(PackedModelTest, ANewerFormatIsRefusedByNumber) {
-  Replace(R"("opst_format":"1")", R"("opst_format":"2")");
+  Replace({{R"("opst_format":"1")", R"("opst_format":"2")"}});
   EXPECT_THAT(ErrorOfOpening(), HasSubstr("reads packed files up to format 1"));
 }
 
 TEST_F(PackedModelTest, AnotherRecipeThanTheConfigsIsRefused) {
-  Replace(R"(\"renormalizes\":true)", R"(\"renormalizes\":TRUE)");
+  Replace({{R"(\"renormalizes\":true)", R"(\"renormalizes\":TRUE)"}});
   EXPECT_THAT(ErrorOfOpening(), HasSubstr("convert the source again"));
 }
 
+// Config and recipe agree, so only the tensors' shapes can tell.
 TEST_F(PackedModelTest, AConfigThatNoLongerFitsTheTensorsIsRefused) {
-  Replace(R"(\"num_local_experts\":5)", R"(\"num_local_experts\":6)");
-  EXPECT_NE(ErrorOfOpening(), "no error");
+  Replace({{R"(\"num_local_experts\":5)", R"(\"num_local_experts\":6)"},
+           {R"(\"num_experts\":5)", R"(\"num_experts\":6)"}});
+  EXPECT_THAT(ErrorOfOpening(), HasSubstr("layers.0.moe.gate_up must be [6,5,48,16]; got "));
+}
+
+TEST_F(PackedModelTest, AMissingTensorIsNamed) {
+  Replace({{R"("final_norm":)", R"("final_nurm":)"}});
+  EXPECT_THAT(ErrorOfOpening(), HasSubstr("final_norm"));
 }
 
 TEST_F(PackedModelTest, APlainCheckpointIsNamedAsSuch) {
