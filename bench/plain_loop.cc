@@ -12,11 +12,11 @@
 namespace opst::bench {
 namespace {
 
-// Weight rows of a task: a few hundred KB at H 2048, so that tasks are many and their start is
-// cheap beside them.
-constexpr size_t kRowsPerTask = 32;
+// Outputs (weight rows) of a task: a few hundred KB at H 2048, so that tasks are many and their
+// start is cheap beside them.
+constexpr size_t kOutputsPerTask = 32;
 
-size_t NumTasks(size_t rows) { return (rows + kRowsPerTask - 1) / kRowsPerTask; }
+size_t NumTasks(size_t outputs) { return (outputs + kOutputsPerTask - 1) / kOutputsPerTask; }
 
 }  // namespace
 
@@ -40,14 +40,14 @@ void RunPlainLoop(const Context& context, const LayerShape& shape, const PlainEx
   const size_t up_tasks = NumTasks(ffn);
   context.pool().ParallelFor(active.size() * up_tasks, [&](size_t task, int) {
     const int64_t expert = active[task / up_tasks];
-    const size_t begin = task % up_tasks * kRowsPerTask;
+    const size_t begin = task % up_tasks * kOutputsPerTask;
     const float* gate = experts.gate_up(expert);
     PlainUp(slots_of(expert), gate, gate + ffn * hidden, x.data(), hidden, ffn, begin,
-            std::min(ffn, begin + kRowsPerTask), activations.data());
+            std::min(ffn, begin + kOutputsPerTask), activations.data());
   });
   context.pool().ParallelFor(NumTasks(hidden), [&](size_t task, int) {
-    const size_t begin = task * kRowsPerTask;
-    const size_t end = std::min(hidden, begin + kRowsPerTask);
+    const size_t begin = task * kOutputsPerTask;
+    const size_t end = std::min(hidden, begin + kOutputsPerTask);
     for (size_t t = 0; t < out.size() / hidden; ++t) {
       std::fill(out.data() + t * hidden + begin, out.data() + t * hidden + end, 0.0f);
     }
