@@ -153,7 +153,7 @@ TEST(LimitsBenchTest, OneWorkerHasNobodyToWaitFor) {
 
 TEST(ModelBenchTest, ReportsBothPhasesAndMemory) {
   const Context context({.num_threads = 2});
-  const opst::testing::TempFolder folder;
+  const TempFolder folder;
   Convert(context, std::string(OPST_SOURCE_DIR) + "/tests/data/tiny/olmoe",
           folder.File("olmoe.opst"));
   const Report report = RunModelBench(

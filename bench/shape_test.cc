@@ -15,7 +15,6 @@ namespace opst::bench {
 namespace {
 
 using ::opst::testing::ExpectError;
-using ::opst::testing::TempFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

@@ -15,42 +15,22 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "base/testing/errors.h"
+#include "base/testing/temp_folder.h"
 #include "opst/error.h"
 
 namespace opst {
 namespace {
 
-std::string TempPath(const std::string& name) {
-  // The process id keeps tests of several builds apart.
-  return Concat(testing::TempDir(), "opst_", getpid(), "_", name);
-}
-
 // A file that is removed with its object.
 struct TempFile {
-  TempFile(const std::string& name, const std::string& text) : path(TempPath(name)) {
-    std::ofstream(path, std::ios::binary) << text;
-  }
-  ~TempFile() { std::remove(path.c_str()); }
-  TempFile(const TempFile&) = delete;
-  TempFile& operator=(const TempFile&) = delete;
+  TempFile(const std::string& name, const std::string& text) : path(folder.Write(name, text)) {}
+  const TempFolder folder;
   const std::string path;
 };
 
-// The text of the error that `action` throws, after a check of its kind.
-template <typename Action>
-std::string ErrorText(ErrorKind kind, Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
-
 std::string InvalidOverride(const std::string& key, const std::string& value) {
-  return ErrorText(ErrorKind::kInvalidArgument, [&] { Config({{key, value}}, {}); });
+  return Rejection([&] { Config({{key, value}}, {}); });
 }
 
 TEST(ConfigTest, DefaultsHoldWithoutSources) {
@@ -95,9 +75,7 @@ TEST(ConfigTest, UnknownKeyNamesTheNearest) {
 }
 
 TEST(ConfigTest, UnknownVariableNamesTheNearest) {
-  const std::string text = ErrorText(ErrorKind::kInvalidArgument, [] {
-    Config({}, {{"OPST_TREADS", "2"}});
-  });
+  const std::string text = Rejection([] { Config({}, {{"OPST_TREADS", "2"}}); });
   EXPECT_EQ(
       text,
       "[environment] OPST_ variables must be settings of the library; got \"OPST_TREADS\", the "
@@ -119,9 +97,7 @@ TEST(ConfigTest, ValuesOfTheWrongTypeOrRangeAreRefused) {
   for (const char* text : {"", "2", "maybe"}) InvalidOverride("force_fp32", text);
   for (const char* text : {"", "big", "-1MB"}) InvalidOverride("stage1_buffer_size", text);
   InvalidOverride("implementation", "");
-  const std::string text = ErrorText(ErrorKind::kInvalidArgument, [] {
-    Config({}, {{"OPST_THREADS", "two"}});
-  });
+  const std::string text = Rejection([] { Config({}, {{"OPST_THREADS", "two"}}); });
   EXPECT_EQ(text, "[OPST_THREADS] threads must be int 0 to 4096; got \"two\"");
 }
 
@@ -148,8 +124,8 @@ TEST(ConfigTest, ForeignNameIsWeakerThanOurOwn) {
 
 TEST(ConfigTest, ReadingAnotherTypeThanTheTablesIsRefused) {
   const Config config({}, {});
-  ErrorText(ErrorKind::kInvalidArgument, [&] { config.GetInt("isa"); });
-  ErrorText(ErrorKind::kInvalidArgument, [&] { config.GetBool("no_such_key"); });
+  Rejection([&] { config.GetInt("isa"); });
+  Rejection([&] { config.GetBool("no_such_key"); });
 }
 
 TEST(ConfigTest, EnvironmentIsFilteredByPrefixAndEmptyMeansUnset) {
@@ -197,8 +173,7 @@ TEST(ConfigFileTest, UnknownAndRepeatedKeysAreRefused) {
   };
   for (const auto& [name, text] : files) {
     const TempFile file(name, text);
-    const std::string error =
-        ErrorText(ErrorKind::kInvalidArgument, [&] { ReadSettingsFile(file.path); });
+    const std::string error = Rejection([&] { ReadSettingsFile(file.path); });
     EXPECT_TRUE(error.starts_with("[" + file.path + "]")) << error;
     if (std::string_view(name).starts_with("unknown")) {
       EXPECT_NE(error.find("nearest known one is \"threads\""), std::string::npos) << error;
@@ -208,9 +183,7 @@ TEST(ConfigFileTest, UnknownAndRepeatedKeysAreRefused) {
 
 TEST(ConfigFileTest, WrongValueInAFileNamesTheFile) {
   const TempFile file("wrong.ini", "threads = many\n");
-  const std::string error = ErrorText(ErrorKind::kInvalidArgument, [&] {
-    Config({{"config", file.path}}, {});
-  });
+  const std::string error = Rejection([&] { Config({{"config", file.path}}, {}); });
   EXPECT_EQ(error, "[" + file.path + "] threads must be int 0 to 4096; got \"many\"");
 }
 
@@ -231,10 +204,10 @@ TEST(ConfigFileTest, MalformedFilesAreIoErrors) {
   };
   for (const auto& [name, text] : files) {
     const TempFile file(name, text);
-    ErrorText(ErrorKind::kIo, [&] { ReadSettingsFile(file.path); });
+    IoError([&] { ReadSettingsFile(file.path); });
   }
-  ErrorText(ErrorKind::kIo, [] { ReadSettingsFile("/no/such/file.ini"); });
-  ErrorText(ErrorKind::kInvalidArgument, [] { ReadSettingsFile("settings.yaml"); });
+  IoError([] { ReadSettingsFile("/no/such/file.ini"); });
+  Rejection([] { ReadSettingsFile("settings.yaml"); });
 }
 
 TEST(ConfigTableTest, RowsAreConsistent) {
@@ -263,7 +236,7 @@ TEST(ConfigTableTest, CommittedDocsEqualTheTable) {
   std::stringstream committed;
   committed << file.rdbuf();
   if (committed.str() == ConfigDocs()) return;
-  const std::string expected = TempPath("environment.md");
+  const std::string expected = Concat(testing::TempDir(), "opst_", getpid(), "_environment.md");
   std::ofstream(expected, std::ios::binary) << ConfigDocs();
   ADD_FAILURE() << "docs/environment.md is not what the table says; copy it from " << expected;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/testing/errors.h"
 #include "base/testing/fake_system.h"
 #include "opst/error.h"
 
@@ -47,14 +48,11 @@ TEST(FreeMemoryTest, TooMuchIsRefusedWithBothSizes) {
   const FakeSystem system;
   system.Write("/proc/meminfo", "MemAvailable: 2048 kB");
   RequireFreeMemory("bench", "the layer", 2 << 20, "take less", system.root());
-  try {
+  const auto require_more = [&] {
     RequireFreeMemory("bench", "the layer", 3 << 20, "take less", system.root());
-    FAIL() << "3 MB were accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kOutOfMemory);
-    EXPECT_EQ(std::string(error.what()),
-              "[bench] the layer must fit the free memory; take less; got 3 MB needed, 2 MB free");
-  }
+  };
+  EXPECT_EQ(ErrorOf(ErrorKind::kOutOfMemory, require_more),
+            "[bench] the layer must fit the free memory; take less; got 3 MB needed, 2 MB free");
 }
 
 TEST(FreeMemoryTest, ThisProcessHasAPeak) { EXPECT_GT(PeakResidentBytes(), 1u << 20); }

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/testing/errors.h"
 #include "opst/error.h"
 
 namespace opst {
@@ -92,13 +93,9 @@ TEST(AlignedBufferTest, HugePagesAreAskedForOnlyWhenWanted) {
 
 TEST(AlignedBufferTest, WhatDoesNotFitThrowsWithItsSize) {
   for (const size_t bytes : {size_t{1} << 60, SIZE_MAX / 2, SIZE_MAX - 1, SIZE_MAX}) {
-    try {
-      const AlignedBuffer buffer(bytes);
-      FAIL() << bytes << " bytes were granted";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kOutOfMemory);
-      EXPECT_NE(std::string(error.what()).find(std::to_string(bytes)), std::string::npos);
-    }
+    const std::string error =
+        ErrorOf(ErrorKind::kOutOfMemory, [&] { const AlignedBuffer buffer(bytes); });
+    EXPECT_NE(error.find(std::to_string(bytes)), std::string::npos) << error;
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "convert/testing/checkpoint_copy.h"
 #include "opst/model.h"
 
@@ -29,13 +30,7 @@ class ConvertErrorTest : public ::testing::Test {
   // The text of the error that converting `copy` ends with. Whatever happens, no file may be left.
   std::string ErrorOf(const CheckpointCopy& copy, const ConvertOptions& options = {}) {
     const std::string source = copy.Write();
-    std::string text;
-    try {
-      Convert(context_, source, copy.output(), options);
-    } catch (const Error& error) {
-      text = error.what();
-      EXPECT_EQ(error.kind(), ErrorKind::kIo);
-    }
+    std::string text = IoError([&] { Convert(context_, source, copy.output(), options); });
     EXPECT_THAT(ListFiles(source, ".opst"), IsEmpty());
     return text;
   }
@@ -139,12 +134,8 @@ TEST_F(ConvertErrorTest, AShortenedFileIsRefusedWithBothSizes) {
   const std::string bytes = ReadWholeFile(path, 1 << 24);
   for (const size_t missing : {size_t{1}, size_t{4096}, bytes.size() / 4}) {
     std::ofstream(path, std::ios::binary) << bytes.substr(0, bytes.size() - missing);
-    try {
-      Convert(context_, ParentFolder(path), copy.output());
-      ADD_FAILURE() << missing << " bytes are missing";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("model.safetensors"), HasSubstr("truncated?")));
-    }
+    EXPECT_THAT(IoError([&] { Convert(context_, ParentFolder(path), copy.output()); }),
+                AllOf(HasSubstr("model.safetensors"), HasSubstr("truncated?")));
   }
 }
 

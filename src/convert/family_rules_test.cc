@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "convert/testing/checkpoint_copy.h"
 #include "opst/convert.h"
 #include "opst/model.h"
@@ -47,12 +48,7 @@ class FamilyRulesTest : public ::testing::Test {
     return best;
   }
   std::string ErrorOf(const CheckpointCopy& copy) {
-    try {
-      Convert(context_, copy.Write(), copy.output(), {.overwrites = true});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+    return IoError([&] { Convert(context_, copy.Write(), copy.output(), {.overwrites = true}); });
   }
 
   const Context context_;

@@ -21,7 +21,6 @@ using testing::ExpectIoError;
 using testing::FloatsOf;
 using testing::GgufBuilder;
 using testing::ReadFloats;
-using testing::TempFolder;
 
 const std::string kData = std::string(OPST_SOURCE_DIR) + "/tests/data/";
 

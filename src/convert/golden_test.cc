@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/temp_folder.h"
 #include "io/safetensors.h"
 #include "opst/convert.h"
 #include "opst/model.h"
@@ -24,17 +25,12 @@ const fs::path kTiny = fs::path(OPST_SOURCE_DIR) / "tests/data/tiny";
 class ConvertedModel {
  public:
   ConvertedModel(const Context& context, const fs::path& source) {
-    std::string pattern = (fs::temp_directory_path() / "opst-golden-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-    path_ = folder_ / "model.opst";
-    Convert(context, source.string(), path_.string());
+    Convert(context, source.string(), path());
   }
-  ~ConvertedModel() { fs::remove_all(folder_); }
-  std::string path() const { return path_.string(); }
+  std::string path() const { return folder_.File("model.opst"); }
 
  private:
-  fs::path folder_;
-  fs::path path_;
+  TempFolder folder_;
 };
 
 std::vector<int32_t> Tokens(const SafetensorsFile& golden, std::string_view name) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "convert/testing/checkpoint_copy.h"
 #include "convert/testing/fuse_experts.h"
 #include "model/packed_model.h"
@@ -40,12 +41,8 @@ std::vector<std::string> Tensors(const std::string& path) {
 }
 
 std::string ErrorOf(const Context& context, const CheckpointCopy& copy) {
-  try {
-    Convert(context, copy.Write(), copy.output(), {.overwrites = true});
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return ErrorIfAny(ErrorKind::kIo,
+                    [&] { Convert(context, copy.Write(), copy.output(), {.overwrites = true}); });
 }
 
 // Fused and per-expert experts, with and without an index; and a fused
@@ -191,13 +188,9 @@ TEST(SelectionBiasTest, ANanIsRefusedAtLoadWithLayerAndExpert) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::memcpy(bias.bytes.data() + 8, &nan, 4);
   Convert(context, copy.Write(), copy.output());
-  try {
-    Model::Load(context, copy.output());
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("router biases must be finite"));
-    EXPECT_THAT(error.what(), HasSubstr("layer 1, expert 2"));
-  }
+  const std::string error = IoError([&] { Model::Load(context, copy.output()); });
+  EXPECT_THAT(error, HasSubstr("router biases must be finite"));
+  EXPECT_THAT(error, HasSubstr("layer 1, expert 2"));
 }
 
 }  // namespace

@@ -21,7 +21,6 @@ using Kind = MoeOfDenseOptions::Kind;
 using testing::ExpectError;
 using testing::ExpectIoError;
 using testing::ReadFloats;
-using testing::TempFolder;
 
 const std::string kTiny = std::string(OPST_SOURCE_DIR) + "/tests/data/tiny/";
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "convert/testing/checkpoint_copy.h"
 #include "opst/convert.h"
 
@@ -26,12 +27,8 @@ TEST(OutputGuardTest, ForceReplacesNoFileOfTheSourceFolder) {
   for (const char* name : {"config.json", "model.safetensors"}) {
     const std::string output = source + "/" + name;
     const auto before = std::filesystem::file_size(output);
-    try {
-      Convert(context, source, output, {.overwrites = true});
-      ADD_FAILURE() << output << " was replaced";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("must not replace a file of the source folder"));
-    }
+    EXPECT_THAT(IoError([&] { Convert(context, source, output, {.overwrites = true}); }),
+                HasSubstr("must not replace a file of the source folder"));
     EXPECT_EQ(std::filesystem::file_size(output), before);
   }
   Convert(context, source, copy.output());
@@ -59,13 +56,9 @@ TEST(OutputGuardTest, AGenerationConfigThatWillNotLoadIsRefusedBeforeAnythingIsW
        {std::string("{"), std::string("[]"), std::string(R"({"eos_token_id": "</s>"})"),
         R"({"eos_token_id": [0, )" + std::to_string(vocabulary) + "]}"}) {
     std::ofstream(source + "/generation_config.json") << json;
-    try {
-      Convert(context, source, copy.output());
-      ADD_FAILURE() << json << " was taken";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kIo);
-      EXPECT_THAT(error.what(), HasSubstr("generation_config.json]"));
-    }
+    EXPECT_THAT(IoError([&] { Convert(context, source, copy.output()); }),
+                HasSubstr("generation_config.json]"))
+        << json;
     EXPECT_FALSE(std::filesystem::exists(copy.output()));
   }
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "convert/testing/checkpoint_copy.h"
 #include "opst/convert.h"
 #include "opst/model.h"
@@ -42,13 +43,8 @@ class PackedModelTest : public ::testing::Test {
     Rewrite(bytes);
   }
   std::string ErrorOfOpening() {
-    try {
-      PackedModel::Open(copy_.output(), LoadMode::kMap)->CheckChecksums();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kIo);
-      return error.what();
-    }
-    return "no error";
+    return ErrorIfAny(ErrorKind::kIo,
+                      [&] { PackedModel::Open(copy_.output(), LoadMode::kMap)->CheckChecksums(); });
   }
 
   Context context_;
@@ -74,12 +70,7 @@ TEST_F(PackedModelTest, AnAlteredFileDoesNotLoadWithCheckOnLoad) {
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
   Rewrite(bytes);
   Model::Load(context_, copy_.output());
-  try {
-    Model::Load(checking, copy_.output());
-    ADD_FAILURE() << "loaded";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("checksum of"));
-  }
+  EXPECT_THAT(IoError([&] { Model::Load(checking, copy_.output()); }), HasSubstr("checksum of"));
 }
 
 TEST_F(PackedModelTest, ATruncatedFileIsRefused) {

@@ -18,7 +18,6 @@ namespace {
 using testing::ExpectIoError;
 using testing::FloatsOf;
 using testing::ReadFloats;
-using testing::TempFolder;
 using testing::TensorNamed;
 
 const std::string kQuantised = std::string(OPST_SOURCE_DIR) + "/tests/data/quantised/";

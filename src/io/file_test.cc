@@ -15,7 +15,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using testing::ExpectIoError;
-using testing::TempFolder;
 
 std::span<const std::byte> Bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));

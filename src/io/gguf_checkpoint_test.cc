@@ -13,7 +13,6 @@ namespace {
 
 using testing::ExpectIoError;
 using testing::GgufBuilder;
-using testing::TempFolder;
 
 std::string Part(int number, int count, std::string_view tensor, int total = 2) {
   GgufBuilder builder;

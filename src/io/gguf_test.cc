@@ -15,7 +15,6 @@ namespace {
 
 using testing::ExpectIoError;
 using testing::GgufBuilder;
-using testing::TempFolder;
 
 std::span<const std::byte> AsBytes(const std::string& text) {
   return std::as_bytes(std::span(text));

@@ -17,7 +17,6 @@ namespace {
 using testing::ExpectError;
 using testing::ExpectIoError;
 using testing::ResidentBytes;
-using testing::TempFolder;
 
 std::string_view Text(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};

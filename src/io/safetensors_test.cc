@@ -15,7 +15,6 @@ namespace {
 
 using testing::ExpectIoError;
 using testing::RawSafetensors;
-using testing::TempFolder;
 
 const std::string kTiny = std::string(OPST_SOURCE_DIR) + "/tests/data/tiny/";
 

@@ -13,7 +13,6 @@ namespace {
 
 using testing::ExpectError;
 using testing::ExpectIoError;
-using testing::TempFolder;
 
 std::span<const std::byte> Bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));

@@ -18,7 +18,6 @@ using testing::ExpectError;
 using testing::ExpectIoError;
 using testing::RawSafetensors;
 using testing::ResidentBytes;
-using testing::TempFolder;
 
 const std::string kTiny = std::string(OPST_SOURCE_DIR) + "/tests/data/tiny/";
 constexpr const char* kIndex = "model.safetensors.index.json";

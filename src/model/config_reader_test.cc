@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <string>
 
+#include "base/testing/errors.h"
 #include "opst/error.h"
 
 namespace opst {
@@ -17,16 +17,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string ErrorOf(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kIo);
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(ConfigReaderTest, ReadsFieldsAndRemembersWhichNobodyAskedFor) {
   ConfigReader config(R"({"a": 3, "b": null, "c": "x", "d": {"e": 1.5}, "f": [1, 2], "g": 0})",
@@ -42,13 +32,13 @@ TEST(ConfigReaderTest, ReadsFieldsAndRemembersWhichNobodyAskedFor) {
 TEST(ConfigReaderTest, NamesFieldRuleAndValue) {
   ConfigReader config(R"({"a": 3.5, "b": 11, "d": true, "e": [1, "x"]})", "my.json");
   EXPECT_THAT(
-      ErrorOf([&] { config.Integer("a", 0, 10); }),
+      IoError([&] { config.Integer("a", 0, 10); }),
       AllOf(HasSubstr("[my.json]"), HasSubstr("a must be an integer in 0..10"), HasSubstr("3.5")));
-  EXPECT_THAT(ErrorOf([&] { config.Integer("b", 0, 10); }), HasSubstr("11"));
-  EXPECT_THAT(ErrorOf([&] { config.Integer("z", 0, 10); }), HasSubstr("z must be given"));
-  EXPECT_THAT(ErrorOf([&] { config.String("d"); }), HasSubstr("d must be a string"));
-  EXPECT_THAT(ErrorOf([&] { config.Integers("e", 0, 9); }), HasSubstr("e must be an integer"));
-  EXPECT_THAT(ErrorOf([&] {
+  EXPECT_THAT(IoError([&] { config.Integer("b", 0, 10); }), HasSubstr("11"));
+  EXPECT_THAT(IoError([&] { config.Integer("z", 0, 10); }), HasSubstr("z must be given"));
+  EXPECT_THAT(IoError([&] { config.String("d"); }), HasSubstr("d must be a string"));
+  EXPECT_THAT(IoError([&] { config.Integers("e", 0, 9); }), HasSubstr("e must be an integer"));
+  EXPECT_THAT(IoError([&] {
                 config.Require("d", {"false", "null"});
               }),
               HasSubstr("d must be false or null"));
@@ -68,14 +58,14 @@ TEST(ConfigReaderTest, RefusesTextThatIsNoCleanObject) {
                                "{\"a\": \"\xff\"}",
                                std::string(2 << 20, ' ')};
   for (const std::string& text : cases) {
-    EXPECT_THAT(ErrorOf([&] { ConfigReader(text, "my.json"); }), HasSubstr("[my.json]"))
+    EXPECT_THAT(IoError([&] { ConfigReader(text, "my.json"); }), HasSubstr("[my.json]"))
         << text.substr(0, 40);
   }
 }
 
 TEST(ConfigReaderTest, IntegersBeyond63BitsAreRefused) {
   ConfigReader config(R"({"a": 18446744073709551615})", "config.json");
-  EXPECT_THAT(ErrorOf([&] { config.Integer("a", 0, INT64_MAX); }), HasSubstr("must be an integer"));
+  EXPECT_THAT(IoError([&] { config.Integer("a", 0, INT64_MAX); }), HasSubstr("must be an integer"));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "opst/error.h"
 
 namespace opst {
@@ -35,12 +36,8 @@ TEST(KvCacheTest, SizesBeyond63BitsAreOutOfMemory) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   for (const int64_t capacity :
        {kMax, kMax - 8, kMax - 15, kMax / 2, int64_t{1} << 60, int64_t{1} << 52}) {
-    try {
-      KvCache::NumBytes(Recipe(), 48, capacity);
-      ADD_FAILURE() << capacity;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kOutOfMemory) << capacity;
-    }
+    SCOPED_TRACE(capacity);
+    ErrorOf(ErrorKind::kOutOfMemory, [&] { KvCache::NumBytes(Recipe(), 48, capacity); });
   }
   EXPECT_THROW(KvCache::NumBytes(Recipe(), 48, -5), Error);
 }

@@ -8,10 +8,10 @@
 
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <random>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "opst/error.h"
 
 namespace opst {
@@ -198,16 +198,6 @@ TEST(PackExpertsTest, NoExpertsAndEmptyMatricesAreNoWork) {
         PackExperts(context, ConstTensorView(&none, shape), WeightFormat::kF32, PanelOrder::kPlain);
     EXPECT_EQ(weights.num_experts(), shape[0]);
   }
-}
-
-std::string Rejection(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    return error.what();
-  }
-  return "accepted";
 }
 
 TEST(PackTest, WrongArgumentsAreNamed) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "opst/engine.h"
 #include "runtime/expert_usage.h"
 #include "runtime/testing/bundled_model.h"
@@ -27,13 +28,7 @@ class GenerateTest : public ::testing::Test {
   }
   // The error text of a call that must fail as the caller's fault.
   std::string ErrorOf(const GenerateOptions& options) const {
-    try {
-      Generate(options);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-      return error.what();
-    }
-    return "no error";
+    return Rejection([&] { Generate(options); });
   }
 
   const Context& context_ = testing::BundledModel::Get().context;
@@ -216,12 +211,12 @@ class EndTokensTest : public ::testing::Test {
   void SetUp() override {
     fs::copy(testing::kBundledSource, source(), fs::copy_options::recursive);
   }
-  fs::path source() const { return folder_.path() / "source"; }
+  fs::path source() const { return folder_.File("source"); }
   void Write(const std::string& name, const nlohmann::json& value) const {
     std::ofstream(source() / name) << value.dump();
   }
 
-  testing::TemporaryFolder folder_;
+  TempFolder folder_;
   Context context_;
 };
 
@@ -246,27 +241,17 @@ TEST_F(EndTokensTest, AreTheUnionOfAllPlaces) {
 
 TEST_F(EndTokensTest, BrokenFilesAreNamed) {
   Write("tokenizer_config.json", {{"eos_token", 5}});
-  try {
-    testing::ConvertAndLoad(context_, source(), folder_);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("tokenizer_config.json] eos_token must be a text"),
-              std::string::npos)
-        << error.what();
-  }
+  const std::string error = IoError([&] { testing::ConvertAndLoad(context_, source(), folder_); });
+  EXPECT_NE(error.find("tokenizer_config.json] eos_token must be a text"), std::string::npos)
+      << error;
 }
 
 TEST_F(EndTokensTest, AModelWithoutATemplateSaysWhereItLooked) {
   const Engine engine = testing::ConvertAndLoad(context_, source(), folder_);
-  try {
-    engine.LoadChatTemplate();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "[chat] the model must carry a chat template in chat_template.jinja, "
-              "tokenizer_config.json or chat_template.json; got none; `opst generate` continues "
-              "plain text without one");
-  }
+  EXPECT_EQ(IoError([&] { engine.LoadChatTemplate(); }),
+            "[chat] the model must carry a chat template in chat_template.jinja, "
+            "tokenizer_config.json or chat_template.json; got none; `opst generate` continues "
+            "plain text without one");
   EXPECT_FALSE(engine.Generate(context_, "She was", {.max_new_tokens = 3}).text.empty());
 }
 

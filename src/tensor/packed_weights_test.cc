@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "opst/error.h"
 
 namespace opst {
@@ -96,15 +97,9 @@ TEST(WeightFormatTest, FollowsTheModelFloatTypes) {
     EXPECT_EQ(Name(format), Name(DTypeOfFormat(format)));
   }
   for (const DType dtype : {DType::kF64, DType::kI8, DType::kBool}) {
-    try {
-      FormatOf(dtype);
-      ADD_FAILURE() << "accepted " << Name(dtype);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-      EXPECT_EQ(std::string(error.what()),
-                "[weights] the dtype of weights must be f32, bf16 or f16; got " +
-                    std::string(Name(dtype)));
-    }
+    EXPECT_EQ(
+        Rejection([&] { FormatOf(dtype); }),
+        "[weights] the dtype of weights must be f32, bf16 or f16; got " + std::string(Name(dtype)));
   }
 }
 

@@ -7,11 +7,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <utility>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "opst/error.h"
 
 namespace opst {
@@ -20,17 +20,6 @@ namespace {
 using testing::HasSubstr;
 
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-
-// The text of the kInvalidArgument that `call` must throw.
-std::string Rejection(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    return error.what();
-  }
-  return "accepted";
-}
 
 TEST(ShapeTest, KnowsExtentsElementsAndText) {
   const Shape shape{8, 14336, 4096};
@@ -169,12 +158,8 @@ TEST(TensorTest, MovingKeepsTheMemory) {
 }
 
 TEST(TensorTest, ImpossibleSizesAreOutOfMemory) {
-  try {
-    const Tensor tensor(DType::kF64, Shape{kMax / 8});
-    FAIL() << "2^63 bytes were granted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kOutOfMemory);
-  }
+  const auto allocate = [] { const Tensor tensor(DType::kF64, Shape{kMax / 8}); };
+  ErrorOf(ErrorKind::kOutOfMemory, allocate);
 }
 
 }  // namespace

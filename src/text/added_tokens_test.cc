@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "base/testing/errors.h"
 #include "text/prefix_tree.h"
 #include "text/testing/small_tokenizer.h"
 
@@ -85,7 +86,7 @@ TEST(AddedTokensTest, RunsOfStrippedWhiteSpaceTakeLittleTime) {
 
 TEST(AddedTokensTest, RefusesIdsThatTheReferenceWouldNotGive) {
   const auto expect = [](std::initializer_list<Json> tokens, std::string_view part) {
-    const std::string error = IoErrorOf([&] { With(Json(Json::array_t(tokens))); });
+    const std::string error = IoError([&] { With(Json(Json::array_t(tokens))); });
     EXPECT_NE(error.find(part), std::string::npos) << error;
   };
   expect({Token(300, "<x>")}, "\"<x>\" must have id 263, the next free one; got 300");

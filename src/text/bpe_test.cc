@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/testing/errors.h"
 #include "text/json_document.h"
 #include "text/testing/small_tokenizer.h"
 
@@ -68,7 +69,7 @@ TEST(BpeTest, UnknownCharacters) {
   model["fuse_unk"] = true;
   EXPECT_EQ(Encode(Model(model), "xaxx"), (Ids{1, 0, 1}));
   model["unk_token"] = "<missing>";
-  const std::string error = IoErrorOf([&] { Encode(Model(model), "ax"); });
+  const std::string error = IoError([&] { Encode(Model(model), "ax"); });
   EXPECT_NE(error.find("model.unk_token must be in the vocabulary"), std::string::npos) << error;
   EXPECT_EQ(Encode(Model(model), "aa"), (Ids{0, 0}));
 }

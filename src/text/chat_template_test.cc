@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "opst/error.h"
 
 namespace opst {
@@ -31,16 +32,9 @@ std::string Render(const std::string& source, const ChatOptions& options = {}) {
   return ChatTemplate::Parse(source, {{"bos_token", "<s>"}}).Render(messages, options);
 }
 
-// The error of parsing or rendering; fails when there is none.
+// The error of parsing or rendering.
 std::string ErrorOf(const std::string& source, ErrorKind kind = ErrorKind::kIo) {
-  try {
-    Render(source);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error: " << source.substr(0, 100);
-  return {};
+  return opst::ErrorOf(kind, [&] { Render(source); });
 }
 
 bool Has(const std::string& text, const std::string& part) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/testing/errors.h"
 #include "text/normalizer.h"
 #include "text/testing/small_tokenizer.h"
 
@@ -92,7 +93,7 @@ TEST(NormalizerTest, RefusesToGrowWithoutBound) {
   const Json grow = {
       {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1000, 'a')}};
   const Json steps = {{"type", "Sequence"}, {"normalizers", {grow, grow, grow, grow}}};
-  const std::string error = IoErrorOf([&] { Normalized(steps, "aaaa"); });
+  const std::string error = IoError([&] { Normalized(steps, "aaaa"); });
   EXPECT_NE(error.find("must not blow up a text"), std::string::npos) << error;
 }
 

@@ -4,37 +4,22 @@
 #ifndef OPST_BASE_TESTING_FAKE_SYSTEM_H_
 #define OPST_BASE_TESTING_FAKE_SYSTEM_H_
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "base/testing/temp_folder.h"
 
 namespace opst {
 
 class FakeSystem {
  public:
-  FakeSystem() {
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    // The process id keeps tests of several builds apart.
-    root_ = testing::TempDir() + "opst_" + test->name() + "_" + std::to_string(getpid());
-    std::filesystem::remove_all(root_);
-    std::filesystem::create_directories(root_);
-  }
-  ~FakeSystem() {
-    std::error_code ignored;
-    std::filesystem::remove_all(root_, ignored);
-  }
-  FakeSystem(const FakeSystem&) = delete;
-  FakeSystem& operator=(const FakeSystem&) = delete;
-
-  const std::string& root() const { return root_; }
+  const std::string& root() const { return folder_.path(); }
 
   // `path` starts with '/'. The line end is added.
   void Write(const std::string& path, const std::string& text) const {
-    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-    std::ofstream(root_ + path) << text << '\n';
+    std::filesystem::create_directories(std::filesystem::path(root() + path).parent_path());
+    std::ofstream(root() + path) << text << '\n';
   }
 
   // CPUs 0 … cores * smt - 1; the siblings of core c are c, c + cores, c + 2 * cores …
@@ -51,7 +36,7 @@ class FakeSystem {
   }
 
  private:
-  std::string root_;
+  TempFolder folder_;
 };
 
 }  // namespace opst

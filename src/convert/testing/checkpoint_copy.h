@@ -5,7 +5,6 @@
 #define OPST_CONVERT_TESTING_CHECKPOINT_COPY_H_
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -14,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/temp_folder.h"
 #include "io/file.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
@@ -30,8 +30,6 @@ class CheckpointCopy {
  public:
   explicit CheckpointCopy(const std::string& name) {
     const auto source = std::filesystem::path(OPST_SOURCE_DIR) / "tests/data/tiny" / name;
-    std::string pattern = (std::filesystem::temp_directory_path() / "opst-copy-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
     config_ = nlohmann::json::parse(ReadWholeFile((source / "config.json").string(), 1 << 20));
     const auto file = SafetensorsFile::Open((source / "model.safetensors").string());
     for (const SafetensorsTensor& tensor : file.tensors()) {
@@ -39,9 +37,6 @@ class CheckpointCopy {
       tensors_.push_back({{tensor.name, tensor.dtype, tensor.shape}, {bytes.begin(), bytes.end()}});
     }
   }
-  ~CheckpointCopy() { std::filesystem::remove_all(folder_); }
-  CheckpointCopy(const CheckpointCopy&) = delete;
-  CheckpointCopy& operator=(const CheckpointCopy&) = delete;
 
   nlohmann::json& config() { return config_; }
   const nlohmann::json& config() const { return config_; }
@@ -59,7 +54,7 @@ class CheckpointCopy {
   // Writes the folder as it is now, as one file or as shards without an index, and returns its
   // path.
   std::string Write(size_t num_shards = 1) const {
-    std::ofstream(folder_ / "config.json") << config_.dump();
+    std::ofstream(folder_.File("config.json")) << config_.dump();
     for (size_t shard = 0; shard < num_shards; ++shard) {
       char name[64] = "model.safetensors";
       if (num_shards > 1) {
@@ -67,11 +62,11 @@ class CheckpointCopy {
       }
       std::vector<const TensorCopy*> own;
       for (size_t i = shard; i < tensors_.size(); i += num_shards) own.push_back(&tensors_[i]);
-      WriteFile((folder_ / name).string(), own);
+      WriteFile(folder_.File(name), own);
     }
-    return folder_.string();
+    return folder_.path();
   }
-  std::string output() const { return (folder_ / "model.opst").string(); }
+  std::string output() const { return folder_.File("model.opst"); }
 
  private:
   static void WriteFile(const std::string& path, const std::vector<const TensorCopy*>& tensors) {
@@ -86,7 +81,7 @@ class CheckpointCopy {
     writer.Finish();
   }
 
-  std::filesystem::path folder_;
+  TempFolder folder_;
   nlohmann::json config_;
   std::vector<TensorCopy> tensors_;
 };

@@ -4,10 +4,10 @@
 #ifndef OPST_RUNTIME_TESTING_BUNDLED_MODEL_H_
 #define OPST_RUNTIME_TESTING_BUNDLED_MODEL_H_
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "base/testing/temp_folder.h"
 #include "opst/convert.h"
 #include "opst/engine.h"
 
@@ -16,35 +16,19 @@ namespace opst::testing {
 inline const std::filesystem::path kBundledSource =
     std::filesystem::path(OPST_SOURCE_DIR) / "models/austen-moe";
 
-// A folder of its own, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "opst-runtime-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 // `source` converted into `folder`.
 inline Engine ConvertAndLoad(const Context& context, const std::filesystem::path& source,
-                             const TemporaryFolder& folder) {
-  const std::string path = (folder.path() / "model.opst").string();
+                             const TempFolder& folder) {
+  const std::string path = folder.File("model.opst");
   Convert(context, source.string(), path, {.overwrites = true});
   return Engine::Load(context, path);
 }
 
 struct BundledModel {
   Context context;
-  TemporaryFolder folder;
+  TempFolder folder;
   Engine engine = ConvertAndLoad(context, kBundledSource, folder);
-  std::string path() const { return (folder.path() / "model.opst").string(); }
+  std::string path() const { return folder.File("model.opst"); }
 
   static const BundledModel& Get() {
     static const BundledModel model;

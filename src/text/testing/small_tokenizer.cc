@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <fstream>
 
+#include "base/testing/errors.h"
 #include "text/byte_alphabet.h"
 
 namespace opst::text {
@@ -43,7 +44,7 @@ nlohmann::json SmallTokenizerJson() {
 Tokenizer Load(const nlohmann::json& json) { return Tokenizer::FromJson(json.dump(), "t.json"); }
 
 std::string LoadError(std::string_view json) {
-  return IoErrorOf([&] { Tokenizer::FromJson(json, "t.json"); });
+  return ErrorIfAny(ErrorKind::kIo, [&] { Tokenizer::FromJson(json, "t.json"); });
 }
 
 nlohmann::json ReadTestData(const std::string& name) {

@@ -20,22 +20,11 @@ nlohmann::json SmallTokenizerJson();
 
 Tokenizer Load(const nlohmann::json& json);
 
-// The text of the error that loading `json` gives; "" when it loads.
+// The text of the error that loading `json` gives; "no error" when it loads.
 std::string LoadError(std::string_view json);
 
 // A file of testdata/.
 nlohmann::json ReadTestData(const std::string& name);
-
-// What `function` throws as an Error of kind kIo; "" for nothing, a note for another kind.
-template <typename Function>
-std::string IoErrorOf(Function function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.kind() == ErrorKind::kIo ? error.what() : std::string("not kIo: ") + error.what();
-  }
-  return "";
-}
 
 }  // namespace opst::text
 
