@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/out_of_memory.h"
 #include "convert/matrix_packer.h"
 #include "convert/open_source.h"
 #include "convert/source_map.h"
@@ -156,36 +157,40 @@ void WarnOfUnusableTokenizer(const Context& context, const std::string& source,
 
 ConvertReport Convert(const Context& context, const std::string& path, const std::string& output,
                       const ConvertOptions& options) {
-  CheckOutputIsNoSource(path, output);
-  const std::unique_ptr<const ModelSource> source = OpenSource(path, options);
-  ConvertReport report;
-  const ModelConfig config =
-      ReadModelConfig(source->config_json(), source->config_path(), &report.unknown_fields);
-  for (const std::string& name : source->unknown_settings()) report.unknown_fields.push_back(name);
-  report.family = config.family;
-  ReportUnknownFields(context, source->config_path(), report, options);
-  const SourceMap sources(*source, FindFamily(config.family, source->config_path()), config);
-  report.num_source_tensors = source->num_stored_tensors();
-  report.source_bytes = source->stored_bytes();
-  report.unused_tensors = sources.unused();
+  return NamingOutOfMemory(path, [&] {
+    CheckOutputIsNoSource(path, output);
+    const std::unique_ptr<const ModelSource> source = OpenSource(path, options);
+    ConvertReport report;
+    const ModelConfig config =
+        ReadModelConfig(source->config_json(), source->config_path(), &report.unknown_fields);
+    for (const std::string& name : source->unknown_settings())
+      report.unknown_fields.push_back(name);
+    report.family = config.family;
+    ReportUnknownFields(context, source->config_path(), report, options);
+    const SourceMap sources(*source, FindFamily(config.family, source->config_path()), config);
+    report.num_source_tensors = source->num_stored_tensors();
+    report.source_bytes = source->stored_bytes();
+    report.unused_tensors = sources.unused();
 
-  const std::vector<TextFile>& files = source->text_files();
-  CheckGenerationConfig(source->folder(), files, config.vocab_size);
-  WarnOfUnusableTokenizer(context, source->folder(), files);
-  SafetensorsWriter writer(
-      output, Declarations(sources, files), Metadata(source->config_json(), config, sources, files),
-      {.if_exists = options.overwrites ? IfExists::kReplace : IfExists::kRefuse});
-  for (const TextFile& file : files) {
-    TensorWriter text(writer, Concat(kFilePrefix, file.name));
-    text.Append(std::as_bytes(std::span(file.content)));
-    text.Finish();
-  }
-  WriteTensors(context, *source, sources, options, writer);
-  writer.Finish();
-  report.output_bytes = writer.file_bytes();
-  // Header, texts and padding are in the total but in no tensor.
-  if (options.on_progress) options.on_progress(report.output_bytes, report.output_bytes);
-  return report;
+    const std::vector<TextFile>& files = source->text_files();
+    CheckGenerationConfig(source->folder(), files, config.vocab_size);
+    WarnOfUnusableTokenizer(context, source->folder(), files);
+    SafetensorsWriter writer(
+        output, Declarations(sources, files),
+        Metadata(source->config_json(), config, sources, files),
+        {.if_exists = options.overwrites ? IfExists::kReplace : IfExists::kRefuse});
+    for (const TextFile& file : files) {
+      TensorWriter text(writer, Concat(kFilePrefix, file.name));
+      text.Append(std::as_bytes(std::span(file.content)));
+      text.Finish();
+    }
+    WriteTensors(context, *source, sources, options, writer);
+    writer.Finish();
+    report.output_bytes = writer.file_bytes();
+    // Header, texts and padding are in the total but in no tensor.
+    if (options.on_progress) options.on_progress(report.output_bytes, report.output_bytes);
+    return report;
+  });
 }
 
 }  // namespace opst

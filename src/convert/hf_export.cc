@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "base/strings.h"
 #include "convert/source_map.h"
 #include "io/output_file.h"
@@ -146,37 +147,39 @@ const SourceTensor* RecordedSource::Declare(const std::string& name,
 }
 
 void ExportToHuggingFace(const std::string& packed, const std::string& folder) {
-  const auto model = PackedModel::Open(packed, LoadMode::kMap);
-  const ModelConfig& config = model->config();
-  const RecordedSource recorded(*model);
-  const SourceMap sources(recorded, FindFamily(config.family, packed), config);
-  const Fillings fillings = FillingsOf(sources);
-  std::error_code error;
-  OPST_CHECK_IO(std::filesystem::create_directory(folder, error), folder,
-                "folder must not exist yet, and its parent must",
-                error ? error.message() : "there already");
-  SafetensorsWriter writer(JoinPath(folder, "model.safetensors"),
-                           Declarations(*model, recorded, fillings), {{"format", "pt"}},
-                           {.alignment = 1});
-  for (const SourceTensor& source : recorded.declared()) {
-    const std::vector<Filling>& parts = fillings.at(&source);
-    const std::string& dtype = model->file().At(parts.front().mapped->packed.name()).dtype;
-    const size_t element_bytes = ByteSize(*DTypeFromSafetensors(dtype));
-    uint64_t elements = 1;
-    for (const int64_t extent : source.tensor->shape) elements *= static_cast<uint64_t>(extent);
-    const AlignedBuffer buffer(static_cast<size_t>(elements) * element_bytes);
-    for (const Filling& part : parts) Fill(*model, part, element_bytes, buffer.data());
-    writer.Append(source.name(), {buffer.data(), buffer.size()});
-  }
-  writer.Finish();
-  WriteText(folder, "config.json", model->file().metadata().at(std::string(kConfigKey)));
-  for (const SafetensorsTensor& tensor : model->file().tensors()) {
-    if (!tensor.name.starts_with(kFilePrefix)) continue;
-    const std::string name = tensor.name.substr(kFilePrefix.size());
-    OPST_CHECK_IO(!name.empty() && name.find('/') == std::string::npos && name[0] != '.', packed,
-                  "text files must have plain names", Quote(name));
-    WriteText(folder, name, *model->TextFile(name));
-  }
+  return NamingOutOfMemory(packed, [&] {
+    const auto model = PackedModel::Open(packed, LoadMode::kMap);
+    const ModelConfig& config = model->config();
+    const RecordedSource recorded(*model);
+    const SourceMap sources(recorded, FindFamily(config.family, packed), config);
+    const Fillings fillings = FillingsOf(sources);
+    std::error_code error;
+    OPST_CHECK_IO(std::filesystem::create_directory(folder, error), folder,
+                  "folder must not exist yet, and its parent must",
+                  error ? error.message() : "there already");
+    SafetensorsWriter writer(JoinPath(folder, "model.safetensors"),
+                             Declarations(*model, recorded, fillings), {{"format", "pt"}},
+                             {.alignment = 1});
+    for (const SourceTensor& source : recorded.declared()) {
+      const std::vector<Filling>& parts = fillings.at(&source);
+      const std::string& dtype = model->file().At(parts.front().mapped->packed.name()).dtype;
+      const size_t element_bytes = ByteSize(*DTypeFromSafetensors(dtype));
+      uint64_t elements = 1;
+      for (const int64_t extent : source.tensor->shape) elements *= static_cast<uint64_t>(extent);
+      const AlignedBuffer buffer(static_cast<size_t>(elements) * element_bytes);
+      for (const Filling& part : parts) Fill(*model, part, element_bytes, buffer.data());
+      writer.Append(source.name(), {buffer.data(), buffer.size()});
+    }
+    writer.Finish();
+    WriteText(folder, "config.json", model->file().metadata().at(std::string(kConfigKey)));
+    for (const SafetensorsTensor& tensor : model->file().tensors()) {
+      if (!tensor.name.starts_with(kFilePrefix)) continue;
+      const std::string name = tensor.name.substr(kFilePrefix.size());
+      OPST_CHECK_IO(!name.empty() && name.find('/') == std::string::npos && name[0] != '.', packed,
+                    "text files must have plain names", Quote(name));
+      WriteText(folder, name, *model->TextFile(name));
+    }
+  });
 }
 
 }  // namespace opst

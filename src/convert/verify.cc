@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "convert/open_source.h"
 #include "convert/plain_model.h"
 #include "convert/source_map.h"
@@ -52,39 +53,41 @@ Difference Compare(std::span<const float> values, const PlainMatrix& expected) {
 
 VerifyReport Verify(const Context& context, const std::string& path, const std::string& packed,
                     const ConvertOptions& options) {
-  const std::unique_ptr<const ModelSource> source = OpenSource(path, options);
-  const ModelConfig config = ReadModelConfig(source->config_json(), source->config_path());
-  const SourceMap sources(*source, FindFamily(config.family, source->config_path()), config);
-  const Model model = Model::Load(context, packed);
-  OPST_CHECK_IO(model.config().ToJson() == config.ToJson(), packed,
-                "the file must have the recipe of the source", model.config().ToJson());
-  const std::vector<int32_t> tokens = FixedTokens(config.vocab_size);
-  std::vector<std::vector<float>> layers;
-  std::vector<float> logits(static_cast<size_t>(kNumTokens * config.vocab_size));
-  Sequence sequence = model.NewSequence(kNumTokens);
-  ForwardOptions forward;
-  forward.on_layer = [&](int64_t, ConstTensorView x) {
-    layers.emplace_back(x.as<float>(), x.as<float>() + x.shape().num_elements());
-  };
-  model.Forward(context, tokens, sequence,
-                TensorView(logits.data(), Shape{kNumTokens, config.vocab_size}), forward);
-  VerifyReport report;
-  const PlainMatrix expected = PlainModel(*source, sources, config)
-                                   .Evaluate(tokens, [&](int64_t layer, const PlainMatrix& x) {
-                                     const auto& computed = layers[static_cast<size_t>(layer)];
-                                     report.layer_errors.push_back(Compare(computed, x).error);
-                                   });
-  const Difference worst = Compare(logits, expected);
-  report.max_error = worst.error;
-  report.worst_position = worst.row;
-  report.worst_token = worst.column;
-  const auto diverging = std::find_if(report.layer_errors.begin(), report.layer_errors.end(),
-                                      [](double error) { return !(error <= kVerifyTolerance); });
-  if (diverging != report.layer_errors.end()) {
-    report.first_diverging_layer = diverging - report.layer_errors.begin();
-  }
-  report.is_equal = report.first_diverging_layer < 0 && report.max_error <= kVerifyTolerance;
-  return report;
+  return NamingOutOfMemory(packed, [&] {
+    const std::unique_ptr<const ModelSource> source = OpenSource(path, options);
+    const ModelConfig config = ReadModelConfig(source->config_json(), source->config_path());
+    const SourceMap sources(*source, FindFamily(config.family, source->config_path()), config);
+    const Model model = Model::Load(context, packed);
+    OPST_CHECK_IO(model.config().ToJson() == config.ToJson(), packed,
+                  "the file must have the recipe of the source", model.config().ToJson());
+    const std::vector<int32_t> tokens = FixedTokens(config.vocab_size);
+    std::vector<std::vector<float>> layers;
+    std::vector<float> logits(static_cast<size_t>(kNumTokens * config.vocab_size));
+    Sequence sequence = model.NewSequence(kNumTokens);
+    ForwardOptions forward;
+    forward.on_layer = [&](int64_t, ConstTensorView x) {
+      layers.emplace_back(x.as<float>(), x.as<float>() + x.shape().num_elements());
+    };
+    model.Forward(context, tokens, sequence,
+                  TensorView(logits.data(), Shape{kNumTokens, config.vocab_size}), forward);
+    VerifyReport report;
+    const PlainMatrix expected = PlainModel(*source, sources, config)
+                                     .Evaluate(tokens, [&](int64_t layer, const PlainMatrix& x) {
+                                       const auto& computed = layers[static_cast<size_t>(layer)];
+                                       report.layer_errors.push_back(Compare(computed, x).error);
+                                     });
+    const Difference worst = Compare(logits, expected);
+    report.max_error = worst.error;
+    report.worst_position = worst.row;
+    report.worst_token = worst.column;
+    const auto diverging = std::find_if(report.layer_errors.begin(), report.layer_errors.end(),
+                                        [](double error) { return !(error <= kVerifyTolerance); });
+    if (diverging != report.layer_errors.end()) {
+      report.first_diverging_layer = diverging - report.layer_errors.begin();
+    }
+    report.is_equal = report.first_diverging_layer < 0 && report.max_error <= kVerifyTolerance;
+    return report;
+  });
 }
 
 }  // namespace opst

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/out_of_memory.h"
 #include "model/decoder.h"
 
 namespace opst {
@@ -41,9 +42,11 @@ Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;
 
 Model Model::Load(const Context& context, const std::string& path) {
-  auto file = PackedModel::Open(path, LoadOptionsOf(context.config()));
-  if (context.config().GetBool("check_on_load")) file->CheckChecksums();
-  return Model(std::move(file));
+  return NamingOutOfMemory(path, [&] {
+    auto file = PackedModel::Open(path, LoadOptionsOf(context.config()));
+    if (context.config().GetBool("check_on_load")) file->CheckChecksums();
+    return Model(std::move(file));
+  });
 }
 
 const ModelConfig& Model::config() const { return weights_->config; }
@@ -96,43 +99,50 @@ void Model::CheckEntry(const BatchEntry& entry) const {
 
 void Model::Forward(const Context& context, std::span<const int32_t> tokens, Sequence& sequence,
                     TensorView logits, const ForwardOptions& options) const {
-  CheckEntry({tokens, &sequence});
-  const auto num_tokens = static_cast<int64_t>(tokens.size());
-  OPST_CHECK_ARG(logits.rank() == 2 && logits.dtype() == DType::kF32 && logits.dim(0) >= 1 &&
-                     logits.dim(0) <= num_tokens && logits.dim(1) == config().vocab_size,
-                 kWhere, "logits must be [n,V] f32 with 1 <= n <= number of tokens",
-                 logits.ToString(), " for ", num_tokens, " tokens and V ", config().vocab_size);
-  CheckExperts(options.experts);
-  const DecoderSegment segment{
-      tokens, {sequence.length_, sequence.expected_length_}, sequence.cache_.get(), logits.dim(0)};
-  ForwardTokens(context, *weights_, std::span(&segment, 1), logits, options);
-  sequence.length_ += num_tokens;
+  return NamingOutOfMemory(kWhere, [&] {
+    CheckEntry({tokens, &sequence});
+    const auto num_tokens = static_cast<int64_t>(tokens.size());
+    OPST_CHECK_ARG(logits.rank() == 2 && logits.dtype() == DType::kF32 && logits.dim(0) >= 1 &&
+                       logits.dim(0) <= num_tokens && logits.dim(1) == config().vocab_size,
+                   kWhere, "logits must be [n,V] f32 with 1 <= n <= number of tokens",
+                   logits.ToString(), " for ", num_tokens, " tokens and V ", config().vocab_size);
+    CheckExperts(options.experts);
+    const DecoderSegment segment{tokens,
+                                 {sequence.length_, sequence.expected_length_},
+                                 sequence.cache_.get(),
+                                 logits.dim(0)};
+    ForwardTokens(context, *weights_, std::span(&segment, 1), logits, options);
+    sequence.length_ += num_tokens;
+  });
 }
 
 void Model::ForwardBatch(const Context& context, std::span<const BatchEntry> entries,
                          TensorView logits, const ForwardOptions& options) const {
-  OPST_CHECK_ARG(!entries.empty(), kWhere, "a batch must have at least one entry", 0);
-  std::vector<const Sequence*> sequences;
-  std::vector<DecoderSegment> segments;
-  for (const BatchEntry& entry : entries) {
-    CheckEntry(entry);
-    sequences.push_back(entry.sequence);
-    const Positions positions{entry.sequence->length_, entry.sequence->expected_length_};
-    segments.push_back({entry.tokens, positions, entry.sequence->cache_.get(), 1});
-  }
-  std::sort(sequences.begin(), sequences.end());
-  OPST_CHECK_ARG(std::adjacent_find(sequences.begin(), sequences.end()) == sequences.end(), kWhere,
-                 "the sequences of a batch must differ", "one of them twice");
-  OPST_CHECK_ARG(logits.rank() == 2 && logits.dtype() == DType::kF32 &&
-                     logits.dim(0) == static_cast<int64_t>(entries.size()) &&
-                     logits.dim(1) == config().vocab_size,
-                 kWhere, Concat("logits must be [", entries.size(), ",", config().vocab_size, "]"),
-                 logits.ToString());
-  CheckExperts(options.experts);
-  ForwardTokens(context, *weights_, segments, logits, options);
-  for (const BatchEntry& entry : entries) {
-    entry.sequence->length_ += static_cast<int64_t>(entry.tokens.size());
-  }
+  return NamingOutOfMemory(kWhere, [&] {
+    OPST_CHECK_ARG(!entries.empty(), kWhere, "a batch must have at least one entry", 0);
+    std::vector<const Sequence*> sequences;
+    std::vector<DecoderSegment> segments;
+    for (const BatchEntry& entry : entries) {
+      CheckEntry(entry);
+      sequences.push_back(entry.sequence);
+      const Positions positions{entry.sequence->length_, entry.sequence->expected_length_};
+      segments.push_back({entry.tokens, positions, entry.sequence->cache_.get(), 1});
+    }
+    std::sort(sequences.begin(), sequences.end());
+    OPST_CHECK_ARG(std::adjacent_find(sequences.begin(), sequences.end()) == sequences.end(),
+                   kWhere, "the sequences of a batch must differ", "one of them twice");
+    OPST_CHECK_ARG(logits.rank() == 2 && logits.dtype() == DType::kF32 &&
+                       logits.dim(0) == static_cast<int64_t>(entries.size()) &&
+                       logits.dim(1) == config().vocab_size,
+                   kWhere,
+                   Concat("logits must be [", entries.size(), ",", config().vocab_size, "]"),
+                   logits.ToString());
+    CheckExperts(options.experts);
+    ForwardTokens(context, *weights_, segments, logits, options);
+    for (const BatchEntry& entry : entries) {
+      entry.sequence->length_ += static_cast<int64_t>(entry.tokens.size());
+    }
+  });
 }
 
 }  // namespace opst

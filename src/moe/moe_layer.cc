@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/out_of_memory.h"
 #include "base/scratch_pool.h"
 #include "kernels/norm.h"
 #include "kernels/rows.h"
@@ -304,20 +305,22 @@ void MoeLayer::RunWithShared16(const Context& context, ConstTensorView x, const 
 
 RoutingPlan MoeLayer::Forward(const Context& context, ConstTensorView x, TensorView out,
                               const RoutingOverride& changes) const {
-  OPST_CHECK_ARG(x.rank() == 2 && x.dim(1) == ffn_.hidden && IsModelFloat(x.dtype()), kWhere,
-                 Concat("input must be [T,", ffn_.hidden, "] f32, bf16 or f16"), x.ToString());
-  OPST_CHECK_ARG(out.shape() == x.shape() && out.dtype() == x.dtype(), kWhere,
-                 "output must have the input's shape and dtype", "output ", out.ToString(),
-                 ", input ", x.ToString());
-  OPST_CHECK_ARG(!out.Overlaps(x), kWhere, "output must not overlap the input", out.ToString());
-  RoutingPlan plan = RouteTokens(context, x, changes);
-  if (shared_ && out.dtype() != DType::kF32) {
-    RunWithShared16(context, x, plan, out);
+  return NamingOutOfMemory(kWhere, [&] {
+    OPST_CHECK_ARG(x.rank() == 2 && x.dim(1) == ffn_.hidden && IsModelFloat(x.dtype()), kWhere,
+                   Concat("input must be [T,", ffn_.hidden, "] f32, bf16 or f16"), x.ToString());
+    OPST_CHECK_ARG(out.shape() == x.shape() && out.dtype() == x.dtype(), kWhere,
+                   "output must have the input's shape and dtype", "output ", out.ToString(),
+                   ", input ", x.ToString());
+    OPST_CHECK_ARG(!out.Overlaps(x), kWhere, "output must not overlap the input", out.ToString());
+    RoutingPlan plan = RouteTokens(context, x, changes);
+    if (shared_ && out.dtype() != DType::kF32) {
+      RunWithShared16(context, x, plan, out);
+      return plan;
+    }
+    RunExperts(context, x, plan, WorkspaceBytes(context), out);
+    if (shared_) AddShared(context, x, WorkspaceBytes(context), out);
     return plan;
-  }
-  RunExperts(context, x, plan, WorkspaceBytes(context), out);
-  if (shared_) AddShared(context, x, WorkspaceBytes(context), out);
-  return plan;
+  });
 }
 
 }  // namespace opst

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/out_of_memory.h"
 #include "base/stopwatch.h"
 #include "runtime/end_tokens.h"
 #include "runtime/text_run.h"
@@ -83,16 +84,18 @@ Engine::Engine(Model model, Tokenizer tokenizer, std::vector<int32_t> end_tokens
       end_tokens_(std::move(end_tokens)) {}
 
 Engine Engine::Load(const Context& context, const std::string& path) {
-  Model model = Model::Load(context, path);
-  const auto json = model.TextFile("tokenizer.json");
-  OPST_CHECK_IO(json.has_value(), path, "a model that generates text must carry tokenizer.json",
-                "none; the source folder had none when it was converted");
-  Tokenizer tokenizer = Tokenizer::FromJson(*json, Concat(path, ":tokenizer.json"));
-  OPST_CHECK_IO(tokenizer.vocab_size() <= model.config().vocab_size, path,
-                "the tokenizer must not have more tokens than the model", tokenizer.vocab_size(),
-                " for a vocabulary of ", model.config().vocab_size);
-  std::vector<int32_t> end_tokens = EndTokens(model, tokenizer);
-  return Engine(std::move(model), std::move(tokenizer), std::move(end_tokens));
+  return NamingOutOfMemory(path, [&] {
+    Model model = Model::Load(context, path);
+    const auto json = model.TextFile("tokenizer.json");
+    OPST_CHECK_IO(json.has_value(), path, "a model that generates text must carry tokenizer.json",
+                  "none; the source folder had none when it was converted");
+    Tokenizer tokenizer = Tokenizer::FromJson(*json, Concat(path, ":tokenizer.json"));
+    OPST_CHECK_IO(tokenizer.vocab_size() <= model.config().vocab_size, path,
+                  "the tokenizer must not have more tokens than the model", tokenizer.vocab_size(),
+                  " for a vocabulary of ", model.config().vocab_size);
+    std::vector<int32_t> end_tokens = EndTokens(model, tokenizer);
+    return Engine(std::move(model), std::move(tokenizer), std::move(end_tokens));
+  });
 }
 
 ChatTemplate Engine::LoadChatTemplate() const {
@@ -171,35 +174,40 @@ void Engine::Decode(const Context& context, std::span<Run> runs,
 
 GenerateResult Engine::Generate(const Context& context, std::string_view prompt,
                                 const GenerateOptions& options) const {
-  return GenerateFromTokens(context, tokenizer_.Encode(prompt), options);
+  return NamingOutOfMemory(
+      kWhere, [&] { return GenerateFromTokens(context, tokenizer_.Encode(prompt), options); });
 }
 
 GenerateResult Engine::GenerateFromTokens(const Context& context, std::span<const int32_t> prompt,
                                           const GenerateOptions& options) const {
-  Run run = Start(context, prompt, options, options.on_text);
-  Prefill(context, run);
-  Decode(context, std::span(&run, 1), options);
-  return std::move(run.text.result());
+  return NamingOutOfMemory(kWhere, [&] {
+    Run run = Start(context, prompt, options, options.on_text);
+    Prefill(context, run);
+    Decode(context, std::span(&run, 1), options);
+    return std::move(run.text.result());
+  });
 }
 
 std::vector<GenerateResult> Engine::GenerateBatch(const Context& context,
                                                   std::span<const std::string> prompts,
                                                   const GenerateOptions& options,
                                                   const OnBatchText& on_text) const {
-  OPST_CHECK_ARG(options.cache == nullptr && !options.on_text, kWhere,
-                 "a batch must have no cache, and text by its own callback",
-                 "GenerateOptions::cache or on_text");
-  std::vector<Run> runs;
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    OnText with_index;
-    if (on_text) with_index = [&on_text, i](std::string_view text) { return on_text(i, text); };
-    runs.push_back(Start(context, tokenizer_.Encode(prompts[i]), options, std::move(with_index)));
-  }
-  for (Run& run : runs) Prefill(context, run);
-  Decode(context, runs, options);
-  std::vector<GenerateResult> results;
-  for (Run& run : runs) results.push_back(std::move(run.text.result()));
-  return results;
+  return NamingOutOfMemory(kWhere, [&] {
+    OPST_CHECK_ARG(options.cache == nullptr && !options.on_text, kWhere,
+                   "a batch must have no cache, and text by its own callback",
+                   "GenerateOptions::cache or on_text");
+    std::vector<Run> runs;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      OnText with_index;
+      if (on_text) with_index = [&on_text, i](std::string_view text) { return on_text(i, text); };
+      runs.push_back(Start(context, tokenizer_.Encode(prompts[i]), options, std::move(with_index)));
+    }
+    for (Run& run : runs) Prefill(context, run);
+    Decode(context, runs, options);
+    std::vector<GenerateResult> results;
+    for (Run& run : runs) results.push_back(std::move(run.text.result()));
+    return results;
+  });
 }
 
 }  // namespace opst

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "opst/engine.h"
 #include "runtime/text_run.h"
 
@@ -100,36 +101,39 @@ class Windows {
 
 PerplexityResult Engine::Perplexity(const Context& context, std::span<const int32_t> tokens,
                                     const PerplexityOptions& options) const {
-  OPST_CHECK_ARG(options.window >= 2, kWhere, "a window must have at least two tokens",
-                 options.window);
-  OPST_CHECK_ARG(options.batch_size >= 1, kWhere, "the batch size must be at least 1",
-                 options.batch_size);
-  const int64_t num_windows = static_cast<int64_t>(tokens.size()) / options.window;
-  OPST_CHECK_ARG(num_windows >= 1, kWhere, "the text must fill at least one window", tokens.size(),
-                 " tokens for a window of ", options.window);
-  const auto side_by_side =
-      static_cast<size_t>(options.decodes ? std::min(options.batch_size, num_windows) : 1);
-  std::vector<Sequence> sequences;
-  for (size_t i = 0; i < side_by_side; ++i) sequences.push_back(model_.NewSequence(options.window));
-  Windows windows(context, model_, tokens, options);
-  double sum = 0;
-  for (size_t first = 0; first < static_cast<size_t>(num_windows); first += side_by_side) {
-    const size_t count = std::min(side_by_side, static_cast<size_t>(num_windows) - first);
-    if (options.decodes) {
-      for (const double window : windows.Decode(first, count, sequences)) sum += window;
-    } else {
-      sum += windows.Prefill(first, sequences[0]);
+  return NamingOutOfMemory(kWhere, [&] {
+    OPST_CHECK_ARG(options.window >= 2, kWhere, "a window must have at least two tokens",
+                   options.window);
+    OPST_CHECK_ARG(options.batch_size >= 1, kWhere, "the batch size must be at least 1",
+                   options.batch_size);
+    const int64_t num_windows = static_cast<int64_t>(tokens.size()) / options.window;
+    OPST_CHECK_ARG(num_windows >= 1, kWhere, "the text must fill at least one window",
+                   tokens.size(), " tokens for a window of ", options.window);
+    const auto side_by_side =
+        static_cast<size_t>(options.decodes ? std::min(options.batch_size, num_windows) : 1);
+    std::vector<Sequence> sequences;
+    for (size_t i = 0; i < side_by_side; ++i)
+      sequences.push_back(model_.NewSequence(options.window));
+    Windows windows(context, model_, tokens, options);
+    double sum = 0;
+    for (size_t first = 0; first < static_cast<size_t>(num_windows); first += side_by_side) {
+      const size_t count = std::min(side_by_side, static_cast<size_t>(num_windows) - first);
+      if (options.decodes) {
+        for (const double window : windows.Decode(first, count, sequences)) sum += window;
+      } else {
+        sum += windows.Prefill(first, sequences[0]);
+      }
     }
-  }
-  PerplexityResult result;
-  result.num_windows = num_windows;
-  result.num_predicted = num_windows * (options.window - 1);
-  result.nll = sum / static_cast<double>(result.num_predicted);
-  OPST_CHECK_IO(!std::isnan(result.nll), kWhere, "the model's logits must be numbers",
-                "NaN; are the weights damaged?");
-  result.perplexity = std::exp(result.nll);
-  result.experts_per_token = windows.ExpertsPerToken();
-  return result;
+    PerplexityResult result;
+    result.num_windows = num_windows;
+    result.num_predicted = num_windows * (options.window - 1);
+    result.nll = sum / static_cast<double>(result.num_predicted);
+    OPST_CHECK_IO(!std::isnan(result.nll), kWhere, "the model's logits must be numbers",
+                  "NaN; are the weights damaged?");
+    result.perplexity = std::exp(result.nll);
+    result.experts_per_token = windows.ExpertsPerToken();
+    return result;
+  });
 }
 
 }  // namespace opst

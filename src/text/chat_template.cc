@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "text/jinja/template.h"
 #include "text/tokenizer_config.h"
 #include "text/utf8.h"
@@ -113,30 +114,32 @@ std::string ChatTemplate::Render(std::span<const ChatMessage> messages,
 
 std::string ChatTemplate::RenderJson(std::string_view messages_json,
                                      const ChatOptions& options) const {
-  const ordered_json messages = ParseMessages(messages_json);
-  Variables variables;
-  for (const auto& [name, content] : special_tokens_) variables.emplace_back(name, content);
-  variables.emplace_back("messages", Value::FromJson(messages));
-  variables.emplace_back("add_generation_prompt", options.adds_generation_prompt);
-  const bool has_tools = !options.tools_json.empty();
-  variables.emplace_back("documents", text::jinja::None{});
-  variables.emplace_back("tools",
-                         has_tools ? Value::FromJson(ParseJson(options.tools_json, "tools", true))
-                                   : Value(text::jinja::None{}));
-  if (!options.variables_json.empty()) {
-    const ordered_json more = ParseJson(options.variables_json, "variables", false);
-    for (const auto& [name, value] : more.items()) {
-      variables.emplace_back(name, Value::FromJson(value));
+  return NamingOutOfMemory(kWhere, [&] {
+    const ordered_json messages = ParseMessages(messages_json);
+    Variables variables;
+    for (const auto& [name, content] : special_tokens_) variables.emplace_back(name, content);
+    variables.emplace_back("messages", Value::FromJson(messages));
+    variables.emplace_back("add_generation_prompt", options.adds_generation_prompt);
+    const bool has_tools = !options.tools_json.empty();
+    variables.emplace_back("documents", text::jinja::None{});
+    variables.emplace_back("tools",
+                           has_tools ? Value::FromJson(ParseJson(options.tools_json, "tools", true))
+                                     : Value(text::jinja::None{}));
+    if (!options.variables_json.empty()) {
+      const ordered_json more = ParseJson(options.variables_json, "variables", false);
+      for (const auto& [name, value] : more.items()) {
+        variables.emplace_back(name, Value::FromJson(value));
+      }
     }
-  }
-  auto chosen = templates_.find("default");
-  if (const auto of_tools = templates_.find("tool_use");
-      has_tools && of_tools != templates_.end()) {
-    chosen = of_tools;
-  }
-  OPST_CHECK_IO(chosen != templates_.end(), kWhere,
-                "a list of templates must have one named default", templates_.begin()->first);
-  return chosen->second->Render(variables, LocalTime(options.now));
+    auto chosen = templates_.find("default");
+    if (const auto of_tools = templates_.find("tool_use");
+        has_tools && of_tools != templates_.end()) {
+      chosen = of_tools;
+    }
+    OPST_CHECK_IO(chosen != templates_.end(), kWhere,
+                  "a list of templates must have one named default", templates_.begin()->first);
+    return chosen->second->Render(variables, LocalTime(options.now));
+  });
 }
 
 }  // namespace opst

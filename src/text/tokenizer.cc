@@ -6,27 +6,36 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "text/tokenizer_impl.h"
 
 namespace opst {
+namespace {
+
+constexpr std::string_view kWhere = "tokenizer";
+
+}  // namespace
 
 Tokenizer::Tokenizer(std::shared_ptr<const text::TokenizerImpl> impl) : impl_(std::move(impl)) {}
 
 Tokenizer Tokenizer::FromJson(std::string_view json, std::string_view name) {
-  return Tokenizer(std::make_shared<const text::TokenizerImpl>(json, name));
+  return NamingOutOfMemory(
+      name, [&] { return Tokenizer(std::make_shared<const text::TokenizerImpl>(json, name)); });
 }
 
 std::vector<int32_t> Tokenizer::Encode(std::string_view text, const EncodeOptions& options) const {
-  return impl_->Encode(text, options);
+  return NamingOutOfMemory(kWhere, [&] { return impl_->Encode(text, options); });
 }
 
 std::string Tokenizer::Decode(std::span<const int32_t> ids, const DecodeOptions& options) const {
-  const std::unique_ptr<text::DecodePipeline> pipeline = impl_->decoder().Start();
-  for (const int32_t id : ids) {
-    if (const auto token = impl_->DecodedToken(id, options)) pipeline->Push(*token);
-  }
-  pipeline->Finish();
-  return pipeline->Take();
+  return NamingOutOfMemory(kWhere, [&] {
+    const std::unique_ptr<text::DecodePipeline> pipeline = impl_->decoder().Start();
+    for (const int32_t id : ids) {
+      if (const auto token = impl_->DecodedToken(id, options)) pipeline->Push(*token);
+    }
+    pipeline->Finish();
+    return pipeline->Take();
+  });
 }
 
 int32_t Tokenizer::vocab_size() const {
