@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/config.h"
+#include "base/json_events.h"
 #include "base/strings.h"
 
 namespace opst {
@@ -36,47 +36,40 @@ void Add(Settings& settings, std::string_view key, std::string value, const std:
 
 // Collects the members of one flat object as they come, so that repeated keys are seen and nesting
 // is refused at its first bracket.
-class FlatObjectReader : public nlohmann::json_sax<nlohmann::json> {
+class FlatObjectReader final : public JsonEvents {
  public:
-  explicit FlatObjectReader(const std::string& path) : path_(path) {}
+  explicit FlatObjectReader(const std::string& path) : JsonEvents(path) {}
   Settings Take() { return std::move(settings_); }
 
-  bool null() override { return Refuse("null"); }
   bool boolean(bool value) override { return AddValue(value ? "true" : "false"); }
-  bool number_integer(int64_t value) override { return AddValue(Concat(value)); }
-  bool number_unsigned(uint64_t value) override { return AddValue(Concat(value)); }
-  bool number_float(double, const std::string& text) override { return AddValue(text); }
-  bool string(std::string& value) override { return AddValue(value); }
-  bool binary(nlohmann::json::binary_t&) override { return Refuse("binary"); }
+  bool number_integer(number_integer_t value) override { return AddValue(Concat(value)); }
+  bool number_unsigned(number_unsigned_t value) override { return AddValue(Concat(value)); }
+  bool number_float(number_float_t, const string_t& text) override { return AddValue(text); }
+  bool string(string_t& value) override { return AddValue(value); }
   bool start_object(size_t) override {
-    if (is_inside_) return Refuse("an object");
+    if (is_inside_) Unexpected("an object");
     is_inside_ = true;
     return true;
   }
-  bool key(std::string& value) override {
-    key_ = value;
+  bool key(string_t& value) override {
+    key_ = std::move(value);
     return true;
   }
   bool end_object() override { return true; }
-  bool start_array(size_t) override { return Refuse("an array"); }
-  bool end_array() override { return true; }
-  bool parse_error(size_t position, const std::string&,
-                   const nlohmann::detail::exception&) override {
-    ThrowIo(path_, "the settings file must be valid JSON", Concat("an error near byte ", position));
-  }
 
  private:
+  std::string Place() const override {
+    return is_inside_ ? Concat("the value of \"", key_, '"') : "the beginning";
+  }
+  [[noreturn]] bool Unexpected(std::string_view found) const override {
+    Fail("a settings file holds one object whose values are text, numbers, true or false", found);
+  }
   bool AddValue(std::string value) {
-    if (!is_inside_) return Refuse("a bare value");
-    Add(settings_, key_, std::move(value), path_);
+    if (!is_inside_) Unexpected("a bare value");
+    Add(settings_, key_, std::move(value), where());
     return true;
   }
-  bool Refuse(std::string_view what) const {
-    ThrowIo(path_, "a settings file holds one object whose values are text, numbers, true or false",
-            is_inside_ ? Concat(what, " for \"", key_, '"') : std::string(what));
-  }
 
-  const std::string& path_;
   Settings settings_;
   std::string key_;
   bool is_inside_ = false;
@@ -84,7 +77,7 @@ class FlatObjectReader : public nlohmann::json_sax<nlohmann::json> {
 
 Settings ReadJson(const std::string& text, const std::string& path) {
   FlatObjectReader reader(path);
-  nlohmann::json::sax_parse(text, &reader);
+  ParseJsonEvents(text, reader, path);
   return reader.Take();
 }
 

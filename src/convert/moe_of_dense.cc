@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "io/json_tree.h"
 #include "io/safetensors_dtype.h"
 #include "kernels/rows.h"
 #include "model/config_reader.h"
@@ -69,7 +70,7 @@ MoeOfDense::MoeOfDense(std::unique_ptr<const ModelSource> dense, const MoeOfDens
   unknown_settings_ = dense_->unknown_settings();
   num_stored_tensors_ = dense_->num_stored_tensors();
   stored_bytes_ = dense_->stored_bytes();
-  auto config = nlohmann::ordered_json::parse(dense_->config_json());
+  auto config = ReadJsonTree(dense_->config_json(), dense_->config_path());
   WriteConfig(config);
   config_json_ = config.dump(2);
   ConfigReader reader(config_json_, config_path_);

@@ -4,12 +4,12 @@
 #include "convert/safetensors_source.h"
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/check.h"
 #include "convert/quantised_rows.h"
+#include "io/json_tree.h"
 #include "io/safetensors_dtype.h"
 #include "model/config_reader.h"
 
@@ -84,7 +84,7 @@ void SafetensorsSource::ReadConfig() {
   }
   quantisation_.method = method;
   // The source undoes it, so to the family the model is a plain one.
-  auto plain = nlohmann::ordered_json::parse(config_json_);
+  auto plain = ReadJsonTree(config_json_, config_path_);
   plain.erase(std::string(kQuantisation));
   config_json_ = plain.dump(2);
 }

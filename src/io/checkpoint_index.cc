@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "io/json_events.h"
+#include "base/json_events.h"
 #include "io/quote.h"
 
 namespace opst {

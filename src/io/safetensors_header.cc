@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "io/json_events.h"
+#include "base/json_events.h"
 #include "io/quote.h"
 #include "io/safetensors_dtype.h"
 

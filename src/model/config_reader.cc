@@ -6,40 +6,15 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
+#include "io/json_tree.h"
 
 namespace opst {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr size_t kMaxBytes = 1 << 20;
-constexpr int kMaxDepth = 16;
-
-// Refuses deep nesting and duplicate keys while the text is parsed.
-Json Parse(std::string_view text, const std::string& file) {
-  OPST_CHECK_IO(text.size() <= kMaxBytes, file, "a config must be at most 1 MB", text.size(),
-                " bytes");
-  std::vector<std::set<std::string>> keys;
-  const auto callback = [&](int depth, Json::parse_event_t event, Json& value) {
-    OPST_CHECK_IO(depth <= kMaxDepth, file, "a config must not nest deeper than 16", depth);
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key) {
-      const auto& key = value.get_ref<const std::string&>();
-      OPST_CHECK_IO(keys.back().insert(key).second, file, "a field must not stand twice", key);
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, callback);
-  } catch (const nlohmann::json::exception& error) {
-    ThrowIo(file, "the file must be JSON", error.what());
-  }
-}
 
 std::string Short(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -49,7 +24,7 @@ std::string Short(const Json& value) {
 }  // namespace
 
 ConfigReader::ConfigReader(std::string_view json, std::string file)
-    : ConfigReader(std::make_shared<const Json>(Parse(json, file)), file, "") {}
+    : ConfigReader(std::make_shared<const Json>(ReadJsonTree(json, file)), file, "") {}
 
 ConfigReader::ConfigReader(std::shared_ptr<const Json> value, std::string file, std::string path)
     : root_(std::move(value)), file_(std::move(file)), path_(std::move(path)) {

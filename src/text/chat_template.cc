@@ -3,12 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opst/chat_template.h"
 
+#include <cstdint>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/check.h"
 #include "base/out_of_memory.h"
+#include "io/json_tree.h"
 #include "text/jinja/template.h"
 #include "text/tokenizer_config.h"
 #include "text/utf8.h"
@@ -22,21 +24,18 @@ using text::jinja::Value;
 using text::jinja::Variables;
 
 constexpr std::string_view kWhere = "chat_template";
-constexpr int kMaxDepth = 64;
+enum class Container { kList, kObject };
 
-// A list or an object given by the caller.
-ordered_json ParseJson(std::string_view json, std::string_view what, bool is_list) {
-  const auto refuse_depth = [&](int depth, ordered_json::parse_event_t, ordered_json&) {
-    OPST_CHECK_ARG(depth <= kMaxDepth, kWhere,
-                   Concat(what, " must have at most ", kMaxDepth, " levels"), "more");
-    return true;
-  };
+// A list or an object given by the caller, whose fault errors are. Conversations may be long.
+ordered_json ParseJson(std::string_view json, std::string_view what, Container container) {
+  constexpr JsonTreeLimits kLimits{.max_bytes = SIZE_MAX, .max_depth = 64};
   ordered_json value;
   try {
-    value = ordered_json::parse(text::RepairUtf8(json), refuse_depth);
-  } catch (const ordered_json::parse_error& error) {
-    ThrowInvalid(kWhere, Concat(what, " must be JSON"), error.what());
+    value = ReadJsonTree(text::RepairUtf8(json), std::string(what), kLimits);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kInvalidArgument, error.what());
   }
+  const bool is_list = container == Container::kList;
   OPST_CHECK_ARG(is_list ? value.is_array() : value.is_object(), kWhere,
                  Concat(what, is_list ? " must be a list" : " must be an object"),
                  value.type_name());
@@ -57,7 +56,7 @@ void NameReasoning(ordered_json& message) {
 }
 
 ordered_json ParseMessages(std::string_view json) {
-  ordered_json messages = ParseJson(json, "messages", true);
+  ordered_json messages = ParseJson(json, "messages", Container::kList);
   for (ordered_json& message : messages) {
     OPST_CHECK_ARG(message.is_object(), kWhere, "a message must be an object", message.type_name());
     NameReasoning(message);
@@ -122,11 +121,11 @@ std::string ChatTemplate::RenderJson(std::string_view messages_json,
     variables.emplace_back("add_generation_prompt", options.adds_generation_prompt);
     const bool has_tools = !options.tools_json.empty();
     variables.emplace_back("documents", text::jinja::None{});
-    variables.emplace_back("tools",
-                           has_tools ? Value::FromJson(ParseJson(options.tools_json, "tools", true))
-                                     : Value(text::jinja::None{}));
+    variables.emplace_back("tools", has_tools ? Value::FromJson(ParseJson(
+                                                    options.tools_json, "tools", Container::kList))
+                                              : Value(text::jinja::None{}));
     if (!options.variables_json.empty()) {
-      const ordered_json more = ParseJson(options.variables_json, "variables", false);
+      const ordered_json more = ParseJson(options.variables_json, "variables", Container::kObject);
       for (const auto& [name, value] : more.items()) {
         variables.emplace_back(name, Value::FromJson(value));
       }

@@ -5,7 +5,7 @@
 #include "text/json_document.h"
 
 #include "base/check.h"
-#include "io/json_events.h"
+#include "base/json_events.h"
 #include "io/quote.h"
 
 namespace opst::text {

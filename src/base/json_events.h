@@ -1,8 +1,8 @@
 // Base of the event-driven JSON readers: every event that a reader does not expect is an error.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
-#ifndef OPST_IO_JSON_EVENTS_H_
-#define OPST_IO_JSON_EVENTS_H_
+#ifndef OPST_BASE_JSON_EVENTS_H_
+#define OPST_BASE_JSON_EVENTS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -41,7 +41,8 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
   virtual std::string Place() const = 0;
   // Throws kIo: "[file] <rule>; got <place>: <found>".
   [[noreturn]] void Fail(std::string_view rule, std::string_view found) const;
-  [[noreturn]] bool Unexpected(std::string_view found) const;
+  // Fails with the rule of the format, here only that it has one.
+  [[noreturn]] virtual bool Unexpected(std::string_view found) const;
   const std::string& where() const { return where_; }
 
  private:
@@ -53,4 +54,4 @@ void ParseJsonEvents(std::string_view text, JsonEvents& events, const std::strin
 
 }  // namespace opst
 
-#endif  // OPST_IO_JSON_EVENTS_H_
+#endif  // OPST_BASE_JSON_EVENTS_H_

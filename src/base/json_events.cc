@@ -1,7 +1,7 @@
 // Base of the event-driven JSON readers: every event that a reader does not expect is an error.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/json_events.h"
+#include "base/json_events.h"
 
 #include "base/check.h"
 
