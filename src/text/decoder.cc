@@ -71,7 +71,8 @@ void Decoder::ReadStep(const nlohmann::json& value, const std::string& path,
     fields.Bool("split", true);
     const std::string scheme =
         fields.Find("prepend_scheme") == nullptr ? "always" : fields.String("prepend_scheme");
-    steps_.emplace_back(Metaspace{ReadOneCharacter(fields, "replacement"), scheme != "never"});
+    steps_.emplace_back(Metaspace{ReadOneCharacter(fields, "replacement"),
+                                  scheme == "never" ? FirstSpace::kKept : FirstSpace::kDropped});
   } else {
     fields.Refuse(
         "type",
@@ -117,7 +118,7 @@ std::unique_ptr<DecodePipeline> Decoder::Start() const {
     } else if (const auto* strip = std::get_if<Strip>(&*step)) {
       stage = MakeStripStage({strip->content, strip->start, strip->fused}, next);
     } else if (const auto* metaspace = std::get_if<Metaspace>(&*step)) {
-      stage = MakeMetaspaceStage(metaspace->replacement, metaspace->drop_first, next);
+      stage = MakeMetaspaceStage(metaspace->replacement, metaspace->first, next);
     } else {
       stage = MakeReplaceStage(std::get<Replacement>(*step), next);
     }

@@ -24,6 +24,9 @@ class TokenSink {
   virtual void Finish() = 0;  // no token follows; held back bytes go on
 };
 
+// The space that a tokenizer may have put in front of a text.
+enum class FirstSpace { kKept, kDropped };
+
 // One run through the decoder. Whole and streamed decoding are the same run, so they cannot differ.
 class DecodePipeline {
  public:
@@ -59,7 +62,7 @@ class Decoder {
   };
   struct Metaspace {
     char32_t replacement;
-    bool drop_first;  // the first token's replacement characters were prepended
+    FirstSpace first;
   };
   using Step = std::variant<Join, ByteLevel, ByteFallback, Strip, Metaspace, Replacement>;
 

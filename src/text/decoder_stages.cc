@@ -132,8 +132,8 @@ class StripStage final : public Stage {
 
 class MetaspaceStage final : public Stage {
  public:
-  MetaspaceStage(char32_t replacement, bool drop_first, TokenSink& next)
-      : Stage(next), replacement_(replacement), drop_(drop_first) {}
+  MetaspaceStage(char32_t replacement, FirstSpace first, TokenSink& next)
+      : Stage(next), replacement_(replacement), drop_(first == FirstSpace::kDropped) {}
   void Push(std::string_view token) override {
     std::string text;
     for (size_t position = 0; position < token.size();) {
@@ -179,9 +179,9 @@ std::unique_ptr<TokenSink> MakeByteFallbackStage(TokenSink& next) {
 std::unique_ptr<TokenSink> MakeStripStage(StripRule rule, TokenSink& next) {
   return std::make_unique<StripStage>(rule, next);
 }
-std::unique_ptr<TokenSink> MakeMetaspaceStage(char32_t replacement, bool drop_first,
+std::unique_ptr<TokenSink> MakeMetaspaceStage(char32_t replacement, FirstSpace first,
                                               TokenSink& next) {
-  return std::make_unique<MetaspaceStage>(replacement, drop_first, next);
+  return std::make_unique<MetaspaceStage>(replacement, first, next);
 }
 std::unique_ptr<TokenSink> MakeReplaceStage(const Replacement& replacement, TokenSink& next) {
   return std::make_unique<ReplaceStage>(replacement, next);

@@ -29,8 +29,8 @@ struct StripRule {
 };
 std::unique_ptr<TokenSink> MakeStripStage(StripRule rule, TokenSink& next);
 
-// `replacement` becomes a space, or nothing in the first token if drop_first.
-std::unique_ptr<TokenSink> MakeMetaspaceStage(char32_t replacement, bool drop_first,
+// `replacement` becomes a space, or nothing in the first token if that one is dropped.
+std::unique_ptr<TokenSink> MakeMetaspaceStage(char32_t replacement, FirstSpace first,
                                               TokenSink& next);
 
 // Within each token. `replacement` must outlive the stage.

@@ -72,7 +72,8 @@ PreTokenizer::Split PreTokenizer::ReadSplit(Fields& fields) {
     fields.Refuse("behavior",
                   "must be Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
   }
-  return {TextPattern::Read(fields), *behavior, fields.Bool("invert")};
+  return {TextPattern::Read(fields), *behavior,
+          fields.Bool("invert") ? MatchesAre::kWanted : MatchesAre::kDelimiters};
 }
 
 PreTokenizer::ByteLevel PreTokenizer::ReadByteLevel(Fields& fields) {

@@ -18,20 +18,24 @@
 
 namespace opst::text {
 
+// Where a text stands in the whole input: at its very start, or behind something (an added token).
+enum class TextPlace { kInputStart, kInside };
+// What a pattern's matches are in a split: the delimiters, or what is wanted between them.
+enum class MatchesAre { kDelimiters, kWanted };
+
 class PreTokenizer {
  public:
   // `value` may be nullptr: none.
   static PreTokenizer Read(const nlohmann::json* value, std::string_view file);
 
-  // `text` must be valid UTF-8. at_start: it begins where the whole input does, no added token
-  // before it.
-  void Run(std::string_view text, bool at_start, Pieces& pieces) const;
+  // `text` must be valid UTF-8.
+  void Run(std::string_view text, TextPlace place, Pieces& pieces) const;
 
  private:
   struct Split {
     TextPattern pattern;
     SplitBehavior behavior;
-    bool invert;  // the matches are what is wanted, the rest between them is the delimiter
+    MatchesAre matches;
   };
   struct Digits {
     bool individual;
@@ -56,7 +60,7 @@ class PreTokenizer {
   bool Holds() const;
 
   static void RunByteLevel(const ByteLevel& step, const Pieces& from, Pieces& to);
-  static void RunMetaspace(const Metaspace& step, bool at_start, const Pieces& from, Pieces& to);
+  static void RunMetaspace(const Metaspace& step, TextPlace place, const Pieces& from, Pieces& to);
 
   std::vector<Step> steps_;  // sequences are flattened
 };

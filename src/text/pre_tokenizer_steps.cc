@@ -40,7 +40,7 @@ class SpanList {
   size_t done_ = 0;
 };
 
-void SplitAtPattern(const TextPattern& pattern, bool invert, SplitBehavior behavior,
+void SplitAtPattern(const TextPattern& pattern, MatchesAre matches, SplitBehavior behavior,
                     const Pieces& from, Pieces& to) {
   TextPattern::Finder finder(pattern);
   SpanList list;
@@ -49,7 +49,7 @@ void SplitAtPattern(const TextPattern& pattern, bool invert, SplitBehavior behav
     finder.Start(from[i]);
     while (const std::optional<TextSpan> match = finder.Next()) list.AddDelimiter(*match);
     list.Finish();
-    if (invert) list.Invert();
+    if (matches == MatchesAre::kWanted) list.Invert();
     AddSplit(from[i], list.spans(), behavior, to);
   }
 }
@@ -95,13 +95,13 @@ std::string SpacesReplaced(std::string_view text, std::string_view replacement) 
 
 }  // namespace
 
-void PreTokenizer::Run(std::string_view text, bool at_start, Pieces& pieces) const {
+void PreTokenizer::Run(std::string_view text, TextPlace place, Pieces& pieces) const {
   pieces.Clear();
   pieces.Add(text);
   for (const Step& step : steps_) {
     Pieces next;
     if (const auto* split = std::get_if<Split>(&step)) {
-      SplitAtPattern(split->pattern, split->invert, split->behavior, pieces, next);
+      SplitAtPattern(split->pattern, split->matches, split->behavior, pieces, next);
     } else if (const auto* digits = std::get_if<Digits>(&step)) {
       SplitAtCharacters(IsNumeric,
                         digits->individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous,
@@ -109,7 +109,7 @@ void PreTokenizer::Run(std::string_view text, bool at_start, Pieces& pieces) con
     } else if (const auto* byte_level = std::get_if<ByteLevel>(&step)) {
       RunByteLevel(*byte_level, pieces, next);
     } else {
-      RunMetaspace(std::get<Metaspace>(step), at_start, pieces, next);
+      RunMetaspace(std::get<Metaspace>(step), place, pieces, next);
     }
     pieces = std::move(next);
   }
@@ -128,11 +128,11 @@ void PreTokenizer::RunByteLevel(const ByteLevel& step, const Pieces& from, Piece
     return;
   }
   Pieces words;
-  SplitAtPattern(*step.pattern, false, SplitBehavior::kIsolated, start, words);
+  SplitAtPattern(*step.pattern, MatchesAre::kDelimiters, SplitBehavior::kIsolated, start, words);
   to = SpellBytes(words);
 }
 
-void PreTokenizer::RunMetaspace(const Metaspace& step, bool at_start, const Pieces& from,
+void PreTokenizer::RunMetaspace(const Metaspace& step, TextPlace place, const Pieces& from,
                                 Pieces& to) {
   using Prepend = Metaspace::Prepend;
   size_t length = 0;
@@ -140,8 +140,9 @@ void PreTokenizer::RunMetaspace(const Metaspace& step, bool at_start, const Piec
   Pieces replaced;
   for (size_t i = 0; i < from.size(); ++i) {
     std::string text = SpacesReplaced(from[i], step.replacement);
+    const bool is_first = place == TextPlace::kInputStart && i == 0;
     const bool wanted =
-        step.prepend == Prepend::kAlways || (step.prepend == Prepend::kFirst && at_start && i == 0);
+        step.prepend == Prepend::kAlways || (step.prepend == Prepend::kFirst && is_first);
     if (wanted && text.rfind(step.replacement, 0) != 0) text.insert(0, step.replacement);
     replaced.Add(text);
   }

@@ -15,9 +15,10 @@ namespace {
 using Json = nlohmann::json;
 using Strings = std::vector<std::string>;
 
-Strings PiecesOf(const Json& step, std::string_view text, bool at_start = true) {
+Strings PiecesOf(const Json& step, std::string_view text,
+                 TextPlace place = TextPlace::kInputStart) {
   Pieces pieces;
-  PreTokenizer::Read(&step, "t.json").Run(text, at_start, pieces);
+  PreTokenizer::Read(&step, "t.json").Run(text, place, pieces);
   Strings strings;
   for (size_t i = 0; i < pieces.size(); ++i) strings.emplace_back(pieces[i]);
   return strings;
@@ -59,10 +60,10 @@ TEST(PreTokenizerTest, MetaspaceMarksWords) {
     return Json{
         {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", scheme}, {"split", split}};
   };
-  EXPECT_EQ(PiecesOf(metaspace("always", true), "a b", false), (Strings{"▁a", "▁b"}));
+  EXPECT_EQ(PiecesOf(metaspace("always", true), "a b", TextPlace::kInside), (Strings{"▁a", "▁b"}));
   EXPECT_EQ(PiecesOf(metaspace("always", false), " a"), (Strings{"▁a"}));
   EXPECT_EQ(PiecesOf(metaspace("first", false), "a b"), (Strings{"▁a▁b"}));
-  EXPECT_EQ(PiecesOf(metaspace("first", false), "a b", false), (Strings{"a▁b"}));
+  EXPECT_EQ(PiecesOf(metaspace("first", false), "a b", TextPlace::kInside), (Strings{"a▁b"}));
   EXPECT_EQ(PiecesOf(metaspace("never", true), "a  b"), (Strings{"a", "▁", "▁b"}));
 }
 

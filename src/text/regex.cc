@@ -52,13 +52,13 @@ std::string MessageOf(int error) {
   return reinterpret_cast<const char*>(message);
 }
 
-// Whether the library's Unicode tables are older than the reference's.
-bool LibraryIsOlderThanUnicode16() {
+// What the library's Unicode tables do not have must be listed.
+YoungCodePoints YoungOfLibrary() {
   char version[64] = "";
   pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, version);
   int major = 0;
   std::from_chars(std::begin(version), std::end(version), major);
-  return major < 16;
+  return major < 16 ? YoungCodePoints::kListed : YoungCodePoints::kKnown;
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ Regex::Regex(const RegexSource& source) : code_(std::make_unique<Code>()) {
   OPST_CHECK_IO(source.pattern.size() <= kMaxPatternBytes, source.file,
                 Concat(source.field, " must have at most ", kMaxPatternBytes, " bytes"),
                 source.pattern.size());
-  const std::string translated = TranslateRegex(source, LibraryIsOlderThanUnicode16());
+  const std::string translated = TranslateRegex(source, YoungOfLibrary());
   const CompileContext context = Allocated(CompileContext(pcre2_compile_context_create(nullptr)));
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int error = 0;

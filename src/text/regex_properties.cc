@@ -64,7 +64,7 @@ std::string RegexProperties::Category(std::string_view name) const {
 std::string RegexProperties::Young(std::span<const NamedRange> ranges,
                                    std::string_view name) const {
   std::string items;
-  if (!add_young_) return items;
+  if (young_ == YoungCodePoints::kKnown) return items;
   for (size_t i = 0; i < ranges.size(); ++i) {
     const auto fits = [&](size_t at) {
       return std::string_view(ranges[at].name).substr(0, name.size()) == name;

@@ -16,11 +16,13 @@ namespace opst::text {
 // "\x{41}", good inside and outside a class.
 std::string RegexCharacter(char32_t character);
 
+// What Unicode 15 to 16 assigned: the regex library knows it, or it has to be listed.
+enum class YoungCodePoints { kKnown, kListed };
+
 // The results are contents of a class, to be put between [ and ].
 class RegexProperties {
  public:
-  // add_young: also list what Unicode 15 to 16 assigned, for a PCRE2 that is older.
-  explicit RegexProperties(bool add_young) : add_young_(add_young) {}
+  explicit RegexProperties(YoungCodePoints young) : young_(young) {}
 
   // White_Space. PCRE2's own \s also holds U+180E, which lost that property in Unicode 6.3.
   std::string WhiteSpace() const;
@@ -36,7 +38,7 @@ class RegexProperties {
   std::string Category(std::string_view name) const;
   std::string Young(std::span<const NamedRange> ranges, std::string_view name) const;
 
-  bool add_young_;
+  YoungCodePoints young_;
 };
 
 }  // namespace opst::text

@@ -23,8 +23,8 @@ struct RegexSet {
 
 class RegexScanner {
  public:
-  RegexScanner(const RegexSource& source, bool add_young)
-      : source_(source), rest_(source.pattern), properties_(add_young) {}
+  RegexScanner(const RegexSource& source, YoungCodePoints young)
+      : source_(source), rest_(source.pattern), properties_(young) {}
 
   bool AtEnd() const { return rest_.empty(); }
   bool NextIs(std::string_view token) const { return rest_.substr(0, token.size()) == token; }

@@ -19,7 +19,7 @@ constexpr unsigned kMaxRepeat = 1000;
 
 class Translator {
  public:
-  Translator(const RegexSource& source, bool add_young) : in_(source, add_young) {}
+  Translator(const RegexSource& source, YoungCodePoints young) : in_(source, young) {}
 
   std::string Run() {
     // In the middle of a pattern an option reaches to the end of the group in Oniguruma, to the
@@ -239,8 +239,8 @@ class Translator {
 
 }  // namespace
 
-std::string TranslateRegex(const RegexSource& source, bool add_young) {
-  return Translator(source, add_young).Run();
+std::string TranslateRegex(const RegexSource& source, YoungCodePoints young) {
+  return Translator(source, young).Run();
 }
 
 }  // namespace opst::text

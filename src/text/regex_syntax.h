@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "text/regex_properties.h"
+
 namespace opst::text {
 
 struct RegexSource {
@@ -17,10 +19,9 @@ struct RegexSource {
 
 // The same language for PCRE2 with UTF, UCP, MULTILINE and newline = LF.
 // Every character is written as a number, so nothing reaches PCRE2 that was not understood here.
-// Properties are widened by `CategoriesSinceUnicode14()` when `add_young` says that the library
-// does not know them. Throws kIo, naming it, for a construct whose meaning would differ:
+// Throws kIo, naming it, for a construct whose meaning would differ:
 // `\h`, `\b`, `[a&&b]`, `{n,m}+`, options in the middle, back references ...
-std::string TranslateRegex(const RegexSource& source, bool add_young);
+std::string TranslateRegex(const RegexSource& source, YoungCodePoints young);
 
 }  // namespace opst::text
 

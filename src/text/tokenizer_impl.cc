@@ -53,7 +53,7 @@ std::vector<int32_t> TokenizerImpl::Encode(std::string_view text,
       run.ids.push_back(segment.id);
     } else {
       const std::string_view between = text.substr(segment.begin, segment.end - segment.begin);
-      EncodeBetween(between, segment.begin == 0, run);
+      EncodeBetween(between, segment.begin == 0 ? TextPlace::kInputStart : TextPlace::kInside, run);
     }
   }
   if (options.add_special_tokens) {
@@ -63,7 +63,7 @@ std::vector<int32_t> TokenizerImpl::Encode(std::string_view text,
   return std::move(run.ids);
 }
 
-void TokenizerImpl::EncodeBetween(std::string_view text, bool at_start, Run& run) const {
+void TokenizerImpl::EncodeBetween(std::string_view text, TextPlace place, Run& run) const {
   std::string normalized;
   if (!normalizer_.empty()) text = normalized = normalizer_.Run(text);
   added_.Split(text, {true, run.options.special_tokens_as_text}, run.normalized_segments);
@@ -73,7 +73,7 @@ void TokenizerImpl::EncodeBetween(std::string_view text, bool at_start, Run& run
       continue;
     }
     pre_tokenizer_.Run(text.substr(segment.begin, segment.end - segment.begin),
-                       at_start && segment.begin == 0, run.pieces);
+                       segment.begin == 0 ? place : TextPlace::kInside, run.pieces);
     for (size_t i = 0; i < run.pieces.size(); ++i) {
       model_.Encode(run.pieces[i], run.workspace, run.ids);
     }

@@ -39,7 +39,7 @@ class TokenizerImpl {
 
  private:
   struct Run;
-  void EncodeBetween(std::string_view text, bool at_start, Run& run) const;
+  void EncodeBetween(std::string_view text, TextPlace place, Run& run) const;
 
   BpeModel model_;
   TextNormalizer normalizer_;

@@ -35,6 +35,9 @@ std::string NormalizedSource(std::string_view source) {
   return text;
 }
 
+// {{ }}, or {% %} and {# #}.
+enum class MarkKind { kVariable, kBlock };
+
 class Lexer {
  public:
   explicit Lexer(std::string_view source) : source_(NormalizedSource(source)) {}
@@ -64,10 +67,10 @@ class Lexer {
   void Add(TokenKind kind, std::string text) { tokens_.push_back({kind, std::move(text), line_}); }
 
   // Data up to the next mark, cut at its end as the mark says.
-  void AddData(std::string_view data, bool is_variable, char sign) {
+  void AddData(std::string_view data, MarkKind next, char sign) {
     if (sign == '-') {
       data = StripRight(data);
-    } else if (sign != '+' && !is_variable) {
+    } else if (sign != '+' && next == MarkKind::kBlock) {
       const size_t newline = data.rfind('\n');
       const size_t line_start = newline == std::string_view::npos ? 0 : newline + 1;
       const bool begins_line = newline != std::string_view::npos || begins_line_;
@@ -94,7 +97,7 @@ class Lexer {
     const char sign = mark + 2 < source_.size() ? source_[mark + 2] : '\0';
     const bool has_sign = sign == '-' || sign == '+';
     const std::string data = source_.substr(at_, mark - at_);
-    AddData(data, kind == '{', sign);
+    AddData(data, kind == '{' ? MarkKind::kVariable : MarkKind::kBlock, sign);
     Advance(mark - at_);
     if (kind == '%' && LexRaw()) return;
     Advance(has_sign ? 3 : 2);
@@ -107,13 +110,13 @@ class Lexer {
     }
   }
 
-  // Behind a closing mark whose sign is `sign`.
-  void CloseMark(char sign, bool trims_newline) {
+  // Behind a closing mark whose sign is `sign`. A newline behind a block belongs to it.
+  void CloseMark(char sign, MarkKind kind) {
     const size_t before = at_;
     if (sign == '-') {
       const std::string_view rest = std::string_view(source_).substr(at_);
       Advance(rest.size() - StripLeft(rest).size());
-    } else if (sign != '+' && trims_newline && Char() == '\n') {
+    } else if (sign != '+' && kind == MarkKind::kBlock && Char() == '\n') {
       Advance(1);
     }
     begins_line_ = at_ > before && source_[at_ - 1] == '\n';
@@ -124,7 +127,7 @@ class Lexer {
     if (end == std::string::npos) Refuse("a comment must be closed");
     const char sign = end > at_ ? source_[end - 1] : '\0';
     Advance(end + 2 - at_);
-    CloseMark(sign, true);
+    CloseMark(sign, MarkKind::kBlock);
   }
 
   // {% raw %} … {% endraw %}; at_ is at its first mark. Returns false for any other block.
@@ -133,14 +136,15 @@ class Lexer {
     char sign = '\0';
     if (!ReadTag("raw", at, sign)) return false;
     Advance(at - at_);
-    CloseMark(sign, true);
+    CloseMark(sign, MarkKind::kBlock);
     for (size_t mark = at_; (mark = source_.find("{%", mark)) != std::string::npos; mark += 2) {
       size_t end = mark + 2;
       char close_sign = '\0';
       if (!ReadTag("endraw", end, close_sign)) continue;
-      AddData(std::string_view(source_).substr(at_, mark - at_), false, source_[mark + 2]);
+      AddData(std::string_view(source_).substr(at_, mark - at_), MarkKind::kBlock,
+              source_[mark + 2]);
       Advance(end - at_);
-      CloseMark(close_sign, true);
+      CloseMark(close_sign, MarkKind::kBlock);
       return true;
     }
     Refuse("a raw block must be closed");
@@ -172,7 +176,8 @@ class Lexer {
         const char sign = has_sign ? Char() : '\0';
         Advance(end.size() + (has_sign ? 1 : 0));
         Add(end_kind, "");
-        return CloseMark(sign, end_kind == TokenKind::kBlockEnd);
+        return CloseMark(sign,
+                         end_kind == TokenKind::kBlockEnd ? MarkKind::kBlock : MarkKind::kVariable);
       }
       LexToken(brackets);
     }

@@ -23,7 +23,12 @@ bool HasText(const Arguments& arguments, std::string_view name) {
   return value != nullptr && !value->is_none();
 }
 
-Value Strip(const Value& object, const Arguments& arguments, bool left, bool right) {
+// Of a text.
+enum class Side { kFront, kBack, kBoth };
+
+Value Strip(const Value& object, const Arguments& arguments, Side side) {
+  const bool left = side != Side::kBack;
+  const bool right = side != Side::kFront;
   std::string_view text = *object.text();
   if (HasText(arguments, "chars")) {
     const std::string& set = TextArgument(arguments, 0, "chars");
@@ -37,8 +42,8 @@ Value Strip(const Value& object, const Arguments& arguments, bool left, bool rig
 }
 
 // Parts between blanks; the rest after `limit` cuts keeps its blanks.
-std::vector<Value> SplitAtBlanks(std::string_view text, int64_t limit, bool from_right,
-                                 Budget& budget) {
+std::vector<Value> SplitAtBlanks(std::string_view text, int64_t limit, Side from, Budget& budget) {
+  const bool from_right = from == Side::kBack;
   const auto strip = [&](std::string_view part) {
     return from_right ? StripRight(part) : StripLeft(part);
   };
@@ -63,13 +68,14 @@ std::vector<Value> SplitAtBlanks(std::string_view text, int64_t limit, bool from
   return parts;
 }
 
-Value SplitText(const Value& object, const Arguments& arguments, bool from_right, Budget& budget) {
+Value SplitText(const Value& object, const Arguments& arguments, Side from, Budget& budget) {
+  const bool from_right = from == Side::kBack;
   std::string_view text = *object.text();
   const int64_t limit = IntArgument(arguments, 1, "maxsplit", -1);
   budget.Bytes(text.size());
   std::vector<Value> parts;
   if (!HasText(arguments, "sep")) {
-    parts = SplitAtBlanks(text, limit, from_right, budget);
+    parts = SplitAtBlanks(text, limit, from, budget);
   } else {
     const std::string& separator = TextArgument(arguments, 0, "sep");
     if (separator.empty()) Fail("a separator must not be empty", "''");
@@ -108,21 +114,21 @@ Value ReplaceText(const Value& object, const Arguments& arguments, Budget& budge
 }
 
 // startswith and endswith take one text or a tuple of them.
-bool Matches(const Value& object, const Arguments& arguments, bool at_start) {
+bool Matches(const Value& object, const Arguments& arguments, Side side) {
   const Value* wanted = arguments.Find(0, "prefix");
   if (wanted == nullptr) Fail("what a text begins or ends with must be given", "nothing");
   const auto matches = [&](const Value& part) {
     const std::string& text = part.ToText("what a text begins or ends with");
-    return at_start ? object.text()->starts_with(text) : object.text()->ends_with(text);
+    return side == Side::kFront ? object.text()->starts_with(text) : object.text()->ends_with(text);
   };
   if (wanted->list() == nullptr) return matches(*wanted);
   return std::any_of(wanted->list()->items.begin(), wanted->list()->items.end(), matches);
 }
 
-Value FindText(const Value& object, const Arguments& arguments, bool from_right) {
+Value FindText(const Value& object, const Arguments& arguments, Side from) {
   const std::string& text = *object.text();
   const std::string& wanted = TextArgument(arguments, 0, "sub");
-  const size_t at = from_right ? text.rfind(wanted) : text.find(wanted);
+  const size_t at = from == Side::kBack ? text.rfind(wanted) : text.find(wanted);
   return at == std::string::npos ? int64_t{-1} : CountCharacters(text.substr(0, at));
 }
 
@@ -138,11 +144,11 @@ Value CountText(const Value& object, const Arguments& arguments, Budget& budget)
   return count;
 }
 
-Value RemoveAffix(const Value& object, const Arguments& arguments, bool at_start) {
+Value RemoveAffix(const Value& object, const Arguments& arguments, Side side) {
   std::string text = *object.text();
   const std::string& affix = TextArgument(arguments, 0, "affix");
-  if (at_start && text.starts_with(affix)) return text.substr(affix.size());
-  if (!at_start && text.ends_with(affix)) text.resize(text.size() - affix.size());
+  if (side == Side::kFront && text.starts_with(affix)) return text.substr(affix.size());
+  if (side == Side::kBack && text.ends_with(affix)) text.resize(text.size() - affix.size());
   return text;
 }
 
@@ -199,28 +205,28 @@ using A = const Arguments&;
 using B = Budget&;
 
 const std::map<std::string_view, Method, std::less<>> kTextMethods = {
-    {"strip", [](V o, A a, B) -> Value { return Strip(o, a, true, true); }},
-    {"lstrip", [](V o, A a, B) -> Value { return Strip(o, a, true, false); }},
-    {"rstrip", [](V o, A a, B) -> Value { return Strip(o, a, false, true); }},
-    {"split", [](V o, A a, B b) -> Value { return SplitText(o, a, false, b); }},
-    {"rsplit", [](V o, A a, B b) -> Value { return SplitText(o, a, true, b); }},
+    {"strip", [](V o, A a, B) -> Value { return Strip(o, a, Side::kBoth); }},
+    {"lstrip", [](V o, A a, B) -> Value { return Strip(o, a, Side::kFront); }},
+    {"rstrip", [](V o, A a, B) -> Value { return Strip(o, a, Side::kBack); }},
+    {"split", [](V o, A a, B b) -> Value { return SplitText(o, a, Side::kFront, b); }},
+    {"rsplit", [](V o, A a, B b) -> Value { return SplitText(o, a, Side::kBack, b); }},
     {"splitlines", [](V o, A a, B b) -> Value { return SplitLines(o, a, b); }},
     {"replace", [](V o, A a, B b) -> Value { return ReplaceText(o, a, b); }},
-    {"startswith", [](V o, A a, B) -> Value { return Matches(o, a, true); }},
-    {"endswith", [](V o, A a, B) -> Value { return Matches(o, a, false); }},
+    {"startswith", [](V o, A a, B) -> Value { return Matches(o, a, Side::kFront); }},
+    {"endswith", [](V o, A a, B) -> Value { return Matches(o, a, Side::kBack); }},
     {"upper", [](V o, A, B) -> Value { return UpperCase(*o.text()); }},
     {"lower", [](V o, A, B) -> Value { return LowerCase(*o.text()); }},
     {"title", [](V o, A, B) -> Value { return TitleCase(*o.text()); }},
     {"capitalize", [](V o, A, B) -> Value { return Capitalized(*o.text()); }},
-    {"find", [](V o, A a, B) -> Value { return FindText(o, a, false); }},
-    {"rfind", [](V o, A a, B) -> Value { return FindText(o, a, true); }},
+    {"find", [](V o, A a, B) -> Value { return FindText(o, a, Side::kFront); }},
+    {"rfind", [](V o, A a, B) -> Value { return FindText(o, a, Side::kBack); }},
     {"count", [](V o, A a, B b) -> Value { return CountText(o, a, b); }},
     {"join",
      [](V o, A a, B b) -> Value {
        return ApplyFilter("join", a.values.at(0), Arguments{{o}, {}}, b);
      }},
-    {"removeprefix", [](V o, A a, B) -> Value { return RemoveAffix(o, a, true); }},
-    {"removesuffix", [](V o, A a, B) -> Value { return RemoveAffix(o, a, false); }},
+    {"removeprefix", [](V o, A a, B) -> Value { return RemoveAffix(o, a, Side::kFront); }},
+    {"removesuffix", [](V o, A a, B) -> Value { return RemoveAffix(o, a, Side::kBack); }},
     {"isdigit", [](V o, A, B) -> Value { return All(o, IsDigit); }},
     {"isalpha", [](V o, A, B) -> Value { return All(o, IsLetter); }},
     {"isalnum",
