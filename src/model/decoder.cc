@@ -141,7 +141,7 @@ void ForwardTokens(const Context& context, const DecoderWeights& weights,
   const ScratchPool::Lease arena = context.scratch().Borrow();
   const DecoderBuffers buffers = TakeBuffers(*arena, num_tokens, config.hidden());
   for (const SegmentRows& place : places) {
-    weights.Embed(place.segment.tokens, Rows(buffers.x, place.first, place.count));
+    weights.Embed(context, place.segment.tokens, Rows(buffers.x, place.first, place.count));
   }
   for (int64_t index = 0; index < config.num_layers; ++index) {
     const DecoderLayer& layer = weights.layers[static_cast<size_t>(index)];

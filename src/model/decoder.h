@@ -39,7 +39,7 @@ class DecoderWeights {
   explicit DecoderWeights(const PackedModel& file);
 
   // x [T,H] f32 = embedding rows of the tokens, scaled.
-  void Embed(std::span<const int32_t> tokens, TensorView x) const;
+  void Embed(const Context& context, std::span<const int32_t> tokens, TensorView x) const;
 
   ModelConfig config;
   std::vector<DecoderLayer> layers;

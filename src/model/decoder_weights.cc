@@ -127,19 +127,21 @@ DecoderWeights::DecoderWeights(const PackedModel& file)
   if (!config.ties_embeddings) embedding_ = file.Rows(Role::kEmbedding);
 }
 
-void DecoderWeights::Embed(std::span<const int32_t> tokens, TensorView x) const {
+void DecoderWeights::Embed(const Context& context, std::span<const int32_t> tokens,
+                           TensorView x) const {
   const int64_t hidden = config.hidden();
-  for (size_t token = 0; token < tokens.size(); ++token) {
-    auto* row = reinterpret_cast<float*>(x.mutable_row(static_cast<int64_t>(token)));
+  ForTokens(context, static_cast<int64_t>(tokens.size()), [&](int64_t token) {
+    const int32_t id = tokens[static_cast<size_t>(token)];
+    float* row = FloatRow(x, token);
     if (embedding_) {
-      ConvertToFloat(embedding_->dtype(), embedding_->row(tokens[token]),
-                     static_cast<size_t>(hidden), row);
+      ConvertToFloat(embedding_->dtype(), embedding_->row(id), static_cast<size_t>(hidden), row);
     } else {
-      for (int64_t h = 0; h < hidden; ++h) row[h] = head.At(0, tokens[token], h);
+      // A column of 16 rows per element, each in a cache line of its own: tokens share the workers.
+      for (int64_t h = 0; h < hidden; ++h) row[h] = head.At(0, id, h);
     }
-    if (config.embedding_scale == 1) continue;
+    if (config.embedding_scale == 1) return;
     for (int64_t h = 0; h < hidden; ++h) row[h] *= config.embedding_scale;
-  }
+  });
 }
 
 }  // namespace opst

@@ -47,6 +47,9 @@ void PackedModel::ReadMetadata() {
                 "convert the source again",
                 Metadata(kRecipeKey));
   tensors_ = PackedTensors(config_);
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    index_.emplace(std::pair(tensors_[i].role, tensors_[i].layer), i);
+  }
 }
 
 void PackedModel::CheckTensors() const {
@@ -62,11 +65,10 @@ void PackedModel::CheckTensors() const {
 }
 
 const PackedTensor& PackedModel::Describe(Role role, int64_t layer) const {
-  for (const PackedTensor& tensor : tensors_) {
-    if (tensor.role == role && tensor.layer == layer) return tensor;
-  }
-  ThrowInvalid("packed_model", "the recipe must have the tensor asked for",
-               Concat("role ", static_cast<int>(role), " of layer ", layer));
+  const auto found = index_.find(std::pair(role, layer));
+  OPST_CHECK_ARG(found != index_.end(), "packed_model", "the recipe must have the tensor asked for",
+                 "role ", static_cast<int>(role), " of layer ", layer);
+  return tensors_[found->second];
 }
 
 const SafetensorsTensor& PackedModel::Stored(const PackedTensor& tensor) const {

@@ -5,10 +5,12 @@
 #define OPST_MODEL_PACKED_MODEL_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/safetensors.h"
@@ -53,6 +55,7 @@ class PackedModel {
   LoadOptions load_options_;
   ModelConfig config_;
   std::vector<PackedTensor> tensors_;
+  std::map<std::pair<Role, int64_t>, size_t> index_;  // by role and layer, into tensors_
   std::weak_ptr<const PackedModel> self_;
 };
 
