@@ -22,10 +22,11 @@
 namespace opst {
 
 // Keys and values of a text that goes on, e.g. a conversation: the next call computes only the
-// tokens behind the longest common beginning. Never changes a result. Used by one call at a time.
+// tokens behind the longest common beginning. Never changes a result. Threads: used by one call at
+// a time.
 class PromptCache {
  public:
-  // Room for `capacity` tokens, prompt and answer together.
+  // Room for `capacity` tokens, prompt and answer together. Errors: as Model::NewSequence.
   PromptCache(const Model& model, int64_t capacity);
 
   int64_t capacity() const { return sequence_.capacity(); }
@@ -105,10 +106,13 @@ struct PerplexityResult {
   double experts_per_token = 0;  // rows of routed experts, mean over tokens and MoE layers
 };
 
-// Thread safety: const methods may be called from several threads.
+// Threads: const methods may be called from several threads, each with a cache of its own; a call
+// spreads over the workers of its context, and calls its callbacks from the calling thread.
 class Engine {
  public:
-  // Loads a packed file with its tokenizer. Throws kIo, also when the file carries no tokenizer.
+  // Loads a packed file with its tokenizer. Errors: as Model::Load; kIo when the file carries no
+  // tokenizer or one that is refused, has more tokens than the model, or when what it says about
+  // end tokens cannot be read.
   static Engine Load(const Context& context, const std::string& path);
 
   const Model& model() const { return model_; }
@@ -120,9 +124,11 @@ class Engine {
   // plain continuation works without.
   ChatTemplate LoadChatTemplate() const;
 
-  // Continues `prompt`. Errors (kInvalidArgument): an empty prompt for a tokenizer that adds no
-  // token of its own, options out of range, a prompt that fills the context length or the cache.
-  // A text longer than the trained context is warned about.
+  // Continues `prompt`. Errors: kInvalidArgument for an empty prompt of a tokenizer that adds no
+  // token of its own, options out of range, a prompt that fills the context length or the cache,
+  // and logits that leave no token to draw; kOutOfMemory for keys and values that do not fit; as
+  // Tokenizer::Encode; and what a callback throws. A text longer than the trained context is warned
+  // about.
   GenerateResult Generate(const Context& context, std::string_view prompt,
                           const GenerateOptions& options = {}) const;
   // The same for a prompt of tokens, to which nothing is added.
@@ -130,7 +136,8 @@ class Engine {
                                     const GenerateOptions& options = {}) const;
 
   // Continues several prompts at once; each gets the answer that it gets alone, bit for bit.
-  // `options` hold for each of them; on_text and cache must be empty.
+  // `options` hold for each of them; on_text and cache must be empty. No prompts give no results.
+  // Errors: as Generate, before any text appears; kInvalidArgument for a cache or on_text.
   using OnBatchText = std::function<bool(size_t prompt, std::string_view text)>;
   std::vector<GenerateResult> GenerateBatch(const Context& context,
                                             std::span<const std::string> prompts,
@@ -138,8 +145,8 @@ class Engine {
                                             const OnBatchText& on_text = {}) const;
 
   // Cuts `tokens` into windows that do not overlap, drops the last incomplete one, and evaluates
-  // each on its own. Errors (kInvalidArgument): a window below 2, fewer tokens than one window, a
-  // batch size below 1.
+  // each on its own. Errors: kInvalidArgument for a window below 2, fewer tokens than one window, a
+  // batch size below 1, and as Model::Forward; kIo when the model's logits are NaN; kOutOfMemory.
   PerplexityResult Perplexity(const Context& context, std::span<const int32_t> tokens,
                               const PerplexityOptions& options = {}) const;
 

@@ -68,10 +68,14 @@ struct SharedExpert {
   std::optional<PackedWeights> gate;  // 1 x [1, H]
 };
 
-// Thread safety: Forward may be called from several threads.
+// Threads: immutable, so Forward may be called from several threads; each call spreads over the
+// workers of its context.
 class MoeLayer {
  public:
-  // Throws kInvalidArgument when weights do not fit the recipes.
+  // `experts` is shared with the caller; no `exchange` means that all experts are here. No weight
+  // is copied. Errors (kInvalidArgument): no store; a number of experts or shapes that are not the
+  // recipes'; a bias, hidden layer or gate that a recipe asks for and that is missing, or the other
+  // way round; a selection bias that is NaN or Inf; options that gating refuses.
   MoeLayer(RoutingRecipe routing, FfnRecipe ffn, RouterWeights router,
            std::shared_ptr<ExpertStore> experts, std::optional<SharedExpert> shared = {},
            std::shared_ptr<ExpertExchange> exchange = nullptr);
@@ -85,8 +89,10 @@ class MoeLayer {
   // what a single token needs if that is more. Bits do not depend on the chunks. With `changes`,
   // fewer experts than top_k may be left; then that many are used per token. With a
   // load_balance_ratio the choice depends on the tokens of earlier calls, which the layer's tracker
-  // has counted, and on nothing else of them. Errors: as gating and moe_ffn; changes that leave no
-  // expert, or name one outside 0 … E-1.
+  // has counted, and on nothing else of them. Errors, before any work: kInvalidArgument for shapes
+  // or dtypes other than those above, for changes that leave no expert or name one outside 0 … E-1,
+  // and as gating and moe_ffn. Later: kOutOfMemory, and what the store and the exchange throw;
+  // `out` is then undefined.
   RoutingPlan Forward(const Context& context, ConstTensorView x, TensorView out,
                       const RoutingOverride& changes = {}) const;
 

@@ -16,13 +16,19 @@ struct LogitBias {
 };
 
 // The steps, in this order; those at their default do nothing:
+// clang-format off
 //   logit bias
 //   repetition penalty r   of tokens in the prompt or the text: x > 0 becomes x / r, else x · r
 //   presence, frequency    of tokens in the text so far, n times: x - presence - frequency · n
-//   temperature            x / temperature; 0 ends here with the highest logit, ties to the lower
-//   id top-k                  keeps the k most likely, ties to the lower id top-p keeps the fewest
-//   most likely ones whose probabilities reach p min-p                  keeps those at least min_p
-//   times as likely as the most likely one one draw
+//   temperature            x / temperature; 0 ends here with the highest logit, ties to the lower id
+//   top-k                  keeps the k most likely, ties to the lower id
+//   top-p                  keeps the fewest most likely ones whose probabilities reach p
+//   min-p                  keeps those at least min_p times as likely as the most likely one
+//   one draw
+// clang-format on
+// Checked where they are used: temperature and top_k not negative, top_p in (0, 1], min_p in
+// [0, 1], repetition_penalty above 0, all of them finite, bias of tokens that the vocabulary has
+// and neither NaN nor +inf; anything else is kInvalidArgument.
 struct SamplingOptions {
   float temperature = 0;
   int64_t top_k = 0;  // 0 = all

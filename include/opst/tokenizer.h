@@ -69,14 +69,18 @@ class Tokenizer {
   // Cost: O(n log n) time and O(n) memory for n bytes, also for one word of n bytes; a Split
   // pattern of the file may need more, up to a bound for each place where a match can begin.
   // Errors: kIo when a pattern gives up on this text, or when a character is unknown and the
-  // file's unk_token is not in the vocabulary.
+  // file's unk_token is not in the vocabulary; kOutOfMemory.
   // A character that is neither in the vocabulary nor covered by byte_fallback or unk_token
   // vanishes, as in the reference.
   std::vector<int32_t> Encode(std::string_view text, const EncodeOptions& options = {}) const;
 
   // Text of `ids`, always valid UTF-8: bytes that form no character become U+FFFD.
-  // Ids without a token (negative, beyond the vocabulary, in a hole) add nothing.
+  // Ids without a token (negative, beyond the vocabulary, in a hole) add nothing. Cost: O(n) time
+  // and memory for n bytes of result. Errors: kOutOfMemory; a Replace of the file's decoder that
+  // would grow a token beyond bounds is kIo.
   std::string Decode(std::span<const int32_t> ids, const DecodeOptions& options = {}) const;
+
+  // The methods below look tables up; none of them throws.
 
   // Highest id + 1, added tokens included. A model's embedding may have more rows.
   int32_t vocab_size() const;
@@ -84,14 +88,15 @@ class Tokenizer {
   // The token as it stands in the file ("Ġthe", "▁the", "<0x0A>"); none for an id without a token.
   // The view lives as long as this object or a copy of it.
   std::optional<std::string_view> TokenText(int32_t id) const;
+  // The reverse; none for what is no whole token.
   std::optional<int32_t> IdOf(std::string_view token) const;
 
   // Added tokens are found in the text before anything else; the special ones among them are left
-  // out by Decode.
+  // out by Decode. false for an id without a token.
   bool IsAdded(int32_t id) const;
   bool IsSpecial(int32_t id) const;
 
-  // What `add_special_tokens` puts before and behind a text.
+  // What `add_special_tokens` puts before and behind a text; views of this object's tables.
   std::span<const int32_t> prefix_ids() const;
   std::span<const int32_t> suffix_ids() const;
 
@@ -107,6 +112,7 @@ class Tokenizer {
 // bytes that may still become a character are held back, and Flush() turns what is left of them
 // into U+FFFD as Decode would.
 // Keeps the tokenizer's tables alive. One object per stream, used by one thread at a time.
+// Errors: as Tokenizer::Decode.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer, const DecodeOptions& options = {});
