@@ -176,6 +176,27 @@ TEST_P(GatingKernelTest, TopKNeverTakesExcludedKeys) {
   EXPECT_EQ(ids[1], 33);
 }
 
+TEST_P(GatingKernelTest, EntropyIsThatOfFp64AndZerosAddNothing) {
+  for (size_t n = 1; n <= 70; ++n) {
+    std::vector<float> scores = RandomRow(n, 6, static_cast<uint32_t>(n));
+    for (float& score : scores) score = std::exp(score);
+    if (n > 2) scores[n / 2] = 0;
+    scores.push_back(100.0f);  // behind the row
+    double total = 0;
+    for (size_t i = 0; i < n; ++i) total += static_cast<double>(scores[i]);
+    double wanted = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const double p = static_cast<double>(scores[i]) / total;
+      if (p > 0) wanted -= p * std::log(p);
+    }
+    // Terms are at most 1/e; share, logarithm and sum have a few roundings each.
+    const double tolerance = 0x1p-24 * (8 + static_cast<double>(n));
+    EXPECT_NEAR(Entropy(scores.data(), n, static_cast<float>(total)), wanted, tolerance) << n;
+  }
+  const std::vector<float> certain = {0, 3, 0, 0};
+  EXPECT_EQ(Entropy(certain.data(), 4, 3), 0.0f);
+}
+
 INSTANTIATE_TEST_SUITE_P(Isa, GatingKernelTest, testing::ValuesIn(AvailableIsas()), IsaName);
 
 }  // namespace

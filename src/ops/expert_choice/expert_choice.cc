@@ -76,17 +76,33 @@ constexpr Implementation<ExpertChoiceRequest> kImplementations[] = {
     {"reference", TakesAll<ExpertChoiceRequest>, ref::PickTokens},
 };
 
-// Scores [T,E]: all of Gate, whose choice of one expert is not used.
-GatingResult ScoreTokens(const Context& context, ConstTensorView logits,
-                         const ExpertChoiceRoutingOptions& options) {
+// Not 0 = a token that nobody may take: padding, or without any usable logit. Counts the latter.
+std::vector<uint8_t> LeftOut(ConstTensorView logits, std::span<const uint8_t> is_padding,
+                             int64_t& num_empty_rows) {
+  std::vector<uint8_t> is_left_out(static_cast<size_t>(logits.dim(0)), 0);
+  for (size_t token = 0; token < is_left_out.size(); ++token) {
+    const auto* row = reinterpret_cast<const float*>(logits.row(static_cast<int64_t>(token)));
+    const bool is_usable = std::any_of(row, row + logits.dim(1), [](float logit) {
+      return logit > -std::numeric_limits<float>::infinity();
+    });
+    const bool is_token = is_padding.empty() || is_padding[token] == 0;
+    is_left_out[token] = is_token && is_usable ? 0 : 1;
+    if (is_token && !is_usable) ++num_empty_rows;
+  }
+  return is_left_out;
+}
+
+// Scores [T,E], 0 where nobody may take: of Gate, whose own choice is not used.
+std::vector<float> ScoreTokens(const Context& context, ConstTensorView logits,
+                               std::span<const uint8_t> is_left_out) {
   GatingResult gated =
-      Gate(context, logits, {.top_k = 1, .is_padding = options.is_padding, .returns_scores = true});
-  for (size_t token = 0; token < options.is_padding.size(); ++token) {
-    if (options.is_padding[token] == 0) continue;
+      Gate(context, logits, {.top_k = 1, .is_padding = is_left_out, .returns_scores = true});
+  for (size_t token = 0; token < is_left_out.size(); ++token) {
+    if (is_left_out[token] == 0) continue;
     std::fill_n(gated.scores.begin() + static_cast<std::ptrdiff_t>(token) * logits.dim(1),
                 logits.dim(1), 0.0f);
   }
-  return gated;
+  return std::move(gated.scores);
 }
 
 // Slots of every token in descending score, equal ones by expert id.
@@ -134,12 +150,20 @@ RoutingPlan PlanOf(const Context& context, const std::vector<std::vector<int32_t
 RoutingPlan RouteByExpertChoice(const Context& context, ConstTensorView logits,
                                 const ExpertChoiceRoutingOptions& options) {
   CheckRequest(logits, options);
-  const GatingResult gated = ScoreTokens(context, logits, options);
+  int64_t num_empty_rows = 0;
+  const std::vector<uint8_t> is_left_out = LeftOut(logits, options.is_padding, num_empty_rows);
+  const std::vector<float> scores = ScoreTokens(context, logits, is_left_out);
   std::vector<std::vector<int32_t>> picks(static_cast<size_t>(logits.dim(1)));
-  const ExpertChoiceRequest request{gated.scores, Capacity(logits, options), &picks};
+  const ExpertChoiceRequest request{scores, Capacity(logits, options), &picks};
   Dispatch<ExpertChoiceRequest>(context, kOp, kImplementations, request);
-  RoutingPlan plan = PlanOf(context, picks, gated.scores, options);
-  plan.num_empty_rows = gated.num_empty_rows;
+  RoutingPlan plan = PlanOf(context, picks, scores, options);
+  plan.num_empty_rows = num_empty_rows;
+  if (num_empty_rows > 0) {
+    context.log().WriteOnce(LogLevel::kWarning, "expert_choice.empty_rows", "[expert_choice] ",
+                            num_empty_rows, " of ", logits.dim(0),
+                            " token(s) have no usable router logit (all NaN or masked); no expert"
+                            " takes them");
+  }
   return plan;
 }
 

@@ -79,6 +79,17 @@ TEST_P(ExpertChoiceRoutingTest, MaskedPairsAndPaddingAreNeverTaken) {
   EXPECT_EQ(plan.num_empty_rows, 1);
 }
 
+TEST(ExpertChoiceRoutingLogTest, TokensWithoutUsableLogitsAreWarnedAboutOnce) {
+  std::vector<std::string> lines;
+  const Context context = MakeLoggingContext(lines, "warning");
+  const std::vector<float> logits = {kNan, -kInfinity, 1, 2};
+  for (int i = 0; i < 2; ++i) {
+    RouteByExpertChoice(context, ConstTensorView(logits.data(), Shape{2, 2}));
+  }
+  EXPECT_THAT(lines, ElementsAre("[expert_choice] 1 of 2 token(s) have no usable router logit (all "
+                                 "NaN or masked); no expert takes them"));
+}
+
 TEST_P(ExpertChoiceRoutingTest, SmallestCases) {
   const RoutingPlan none = RouteByExpertChoice(
       context_, ConstTensorView(static_cast<const float*>(nullptr), Shape{0, 3}));
