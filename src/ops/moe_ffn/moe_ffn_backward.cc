@@ -4,7 +4,6 @@
 #include "opst/ops/moe_ffn_backward.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -97,7 +96,8 @@ void CheckGradients(const MoeFfnBackwardRequest& request) {
 }
 
 void Clear(TensorView gradient) {
-  if (gradient.rank() > 0) std::memset(gradient.mutable_data(), 0, gradient.num_bytes());
+  if (gradient.rank() == 0) return;
+  std::fill_n(gradient.mutable_as<float>(), gradient.shape().num_elements(), 0.0f);
 }
 
 // Starts all sums: what no row reaches must be 0.
