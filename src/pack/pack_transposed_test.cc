@@ -51,9 +51,9 @@ TEST(PackTransposedTest, PanelsAreThoseOfTheMatrixTurnedRound) {
                                                  format, PanelOrder::kPlain);
         ASSERT_EQ(got.layout(), wanted.layout());
         for (int64_t expert = 0; expert < 2; ++expert) {
-          ASSERT_EQ(
-              std::memcmp(got.expert(expert), wanted.expert(expert), got.layout().matrix_bytes()),
-              0)
+          const std::byte* panels = got.expert(expert);
+          ASSERT_TRUE(
+              std::equal(panels, panels + got.layout().matrix_bytes(), wanted.expert(expert)))
               << in << " x " << out;
         }
       }
