@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -118,6 +119,12 @@ TEST_F(FamilyRulesTest, ValuesWithoutARuleAreRefused) {
       {"gpt-oss", "hidden_act", "gelu_pytorch_tanh"},
       {"glm4-moe", "partial_rotary_factor", 0.3},
       {"ernie4-5-moe", "use_bias", true},
+      {"ernie4-5-moe", "num_experts_per_tok", 1},
+      {"ernie4-5-moe", "num_experts", 3},
+      {"ernie4-5-moe", "partial_rotary_factor", 0.5},
+      {"granite-moe", "partial_rotary_factor", 0.5},
+      {"qwen2-moe", "partial_rotary_factor", 0.5},
+      {"mixtral", "partial_rotary_factor", 0.5},
       {"phimoe", "num_experts_per_tok", 1},
       {"phimoe", "router_jitter_noise", 0},
       {"llama-moe", "gate_type", "SwitchBalancedGate"},
@@ -134,6 +141,14 @@ TEST_F(FamilyRulesTest, ValuesWithoutARuleAreRefused) {
     copy.config()[key] = value;
     EXPECT_THAT(ErrorOf(copy), AllOf(HasSubstr("config.json"), HasSubstr(key))) << family;
   }
+}
+
+TEST_F(FamilyRulesTest, ATokenizerThatIsNoFileIsNoMissingTokenizer) {
+  const CheckpointCopy copy("olmoe");
+  const std::string folder = copy.Write();
+  std::filesystem::create_directory(folder + "/tokenizer.json");
+  EXPECT_THAT(IoError([&] { Convert(context_, folder, copy.output(), {.overwrites = true}); }),
+              HasSubstr("tokenizer.json] must be a regular file; got a folder"));
 }
 
 TEST_F(FamilyRulesTest, ScalingsOfPositionsAreCheckedFieldByField) {

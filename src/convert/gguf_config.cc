@@ -155,7 +155,14 @@ Json Common(Keys& keys, std::string_view model_type) {
   Json config;
   config["model_type"] = model_type;
   config["hidden_size"] = keys.Integer("embedding_length");
-  config["num_hidden_layers"] = keys.Integer("block_count");
+  const int64_t num_layers = keys.Integer("block_count");
+  // Every layer is looked for by name: a count without tensors behind it would take forever.
+  const auto num_tensors = static_cast<int64_t>(keys.checkpoint().tensors().size());
+  if (num_layers > num_tensors) {
+    keys.Refuse("block_count", Concat("must not exceed the ", num_tensors, " tensors"),
+                std::to_string(num_layers));
+  }
+  config["num_hidden_layers"] = num_layers;
   config["vocab_size"] = VocabularySize(keys);
   config["max_position_embeddings"] = keys.Integer("context_length");
   config["rms_norm_eps"] = keys.Number("attention.layer_norm_rms_epsilon", 1e-6);

@@ -29,7 +29,7 @@ std::vector<TextFile> ReadTextFiles(const std::string& folder) {
   std::vector<TextFile> files;
   for (const std::string_view name : kTextFiles) {
     const std::string path = JoinPath(folder, name);
-    if (KindOf(path) != PathKind::kFile) continue;
+    if (KindOf(path) == PathKind::kMissing) continue;
     std::string content = ReadWholeFile(path, kMaxTextFileBytes);
     if (!content.empty()) files.push_back({std::string(name), std::move(content)});
   }

@@ -44,10 +44,12 @@ OutputFile::OutputFile(std::string path, IfExists if_exists)
                 "output must be a regular file",
                 kind == PathKind::kFolder ? "a folder" : "a device");
   OPST_CHECK_IO(kind == PathKind::kMissing || if_exists_ == IfExists::kReplace, path_,
-                "output must not exist yet", "an existing file, and no leave to replace it");
+                "output must not exist yet", "an existing file (--force replaces it)");
   OPST_CHECK_IO(kind == PathKind::kFile || !IsLink(path_), path_, "output must be a regular file",
                 "a symbolic link to nothing");
   const std::string folder = ParentFolder(path_);
+  OPST_CHECK_IO(KindOf(folder) == PathKind::kFolder, path_, "the output's folder must exist",
+                Concat("nothing or no folder at ", folder));
   descriptor_ = FileDescriptor(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
   if (descriptor_.is_open()) return;
   const int error_number = MakeTemporary([&](const std::string& name) {

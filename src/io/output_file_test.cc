@@ -100,7 +100,7 @@ TEST(OutputFileTest, RefusesPlacesThatCannotTakeIt) {
   const TempFolder folder;
   ExpectIoError({"a folder"}, [&] { OutputFile file(folder.path(), IfExists::kReplace); });
   ExpectIoError({"a device"}, [&] { OutputFile file("/dev/null", IfExists::kReplace); });
-  ExpectIoError({"missing/out", "No such file"},
+  ExpectIoError({"missing/out", "the output's folder must exist"},
                 [&] { OutputFile file(folder.File("missing/out")); });
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "io/checksum.h"
+#include "io/file.h"
 #include "io/safetensors_dtype.h"
 #include "kernels/rows.h"
 #include "model/family.h"
@@ -15,6 +16,8 @@
 namespace opst {
 
 std::shared_ptr<const PackedModel> PackedModel::Open(const std::string& path, LoadOptions options) {
+  OPST_CHECK_IO(KindOf(path) != PathKind::kFolder, path, "must be a packed file",
+                "a folder; is it a checkpoint that needs `opst convert`?");
   std::shared_ptr<PackedModel> model(new PackedModel(SafetensorsFile::Open(path, options)));
   model->self_ = model;
   model->load_options_ = options;

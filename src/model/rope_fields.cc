@@ -132,6 +132,11 @@ RopeRecipe ReadRope(ConfigReader& config, int64_t head_dim, int64_t max_position
     theta = object->Number("rope_theta", kMinTheta, kMaxTheta, theta);
     share = object->Number("partial_rotary_factor", 0, 1, share);
   }
+  // Of the families only those with a share of their own read the field; transformers ignores it in
+  // the others, or fails.
+  if (defaults.rotated_share == 1 && share != 1) {
+    config.Refuse("partial_rotary_factor", "must be 1 in this family");
+  }
   rope.theta = static_cast<float>(theta);
   rope.dim = static_cast<int64_t>(static_cast<double>(head_dim) * share);
   if (rope.dim < 2 || rope.dim % 2 != 0) {

@@ -135,3 +135,17 @@ def test_a_closed_standard_input_is_an_empty_prompt(model):
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
     assert done.stdout == ""
+
+
+def test_a_folder_in_place_of_a_packed_file_gets_a_hint():
+    done = opst("generate", CHECKPOINT, "hi")
+    assert done.returncode == 1
+    assert "must be a packed file; got a folder; is it a checkpoint that needs `opst convert`?" in done.stderr
+
+
+def test_what_stops_a_conversion_is_named(model):
+    assert "an existing file (--force replaces it)" in opst("convert", CHECKPOINT, model).stderr
+    nowhere = model.parent / "no" / "such" / "out.opst"
+    assert f"the output's folder must exist; got nothing or no folder at {nowhere.parent}" in (
+        opst("convert", CHECKPOINT, nowhere).stderr
+    )

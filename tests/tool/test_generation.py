@@ -102,6 +102,11 @@ class GenerationTest(unittest.TestCase):
             self.assertEqual(done.stdout, "")
             self.assertIn("[standard input] a prompt must have at most 64 MB; got more", done.stderr)
 
+    def test_a_text_that_is_no_utf_8_has_no_perplexity(self):
+        text = self.folder / "latin-1.txt"
+        text.write_bytes("caf\u00e9 ".encode("latin-1") * 300)
+        self.assertIn("the text must be UTF-8", run("perplexity", self.model, text, code=1).stderr)
+
     def test_expert_flags(self):
         usage = self.folder / "usage.json"
         run("generate", self.model, "She", "-n", 3, "--mask-experts", "0,1:2", "--usage-json", usage)

@@ -3,11 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 
+#include "base/check.h"
 #include "command_line.h"
 #include "commands.h"
 #include "generation_flags.h"
 #include "io/file.h"
 #include "opst/engine.h"
+#include "text/utf8.h"
 
 namespace opst::tool {
 namespace {
@@ -25,6 +27,8 @@ void RunPerplexity(const Settings& settings, const PerplexityArguments& argument
   const Context context = settings.MakeContext();
   const Engine engine = Engine::Load(context, arguments.model);
   const std::string text = ReadWholeFile(arguments.text, kMaxTextBytes);
+  OPST_CHECK_IO(text::IsValidUtf8(text), arguments.text, "the text must be UTF-8",
+                "bytes that are not");
   const std::vector<int32_t> tokens =
       engine.tokenizer().Encode(text, {.add_special_tokens = false});
   PerplexityOptions options = arguments.options;

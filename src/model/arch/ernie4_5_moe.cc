@@ -14,6 +14,13 @@ ModelConfig ReadErnie45Moe(ConfigReader& config) {
   RoutingRecipe& routing = model.routing;
   routing.num_experts = config.Integer("moe_num_experts", 1, kMaxExperts);
   routing.top_k = config.Integer("moe_k", 1, routing.num_experts);
+  // transformers knows both values by a second name, which would win.
+  if (config.Integer("num_experts_per_tok", 1, kMaxExperts, routing.top_k) != routing.top_k) {
+    config.Refuse("num_experts_per_tok", "must equal moe_k when both are there");
+  }
+  if (config.Integer("num_experts", 1, kMaxExperts, routing.num_experts) != routing.num_experts) {
+    config.Refuse("num_experts", "must equal moe_num_experts when both are there");
+  }
   routing.has_selection_bias = true;
   // The reference divides by the sum but at least by this; a sum of chosen softmax scores is always
   // far above it.

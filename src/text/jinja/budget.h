@@ -14,9 +14,9 @@ namespace opst::text::jinja {
 // Real templates need some thousand steps and some kilobytes per message.
 struct Limits {
   size_t max_source_bytes = size_t{1} << 20;
-  int max_nesting = 200;            // of expressions and blocks while parsing
-  int max_depth = 1000;             // of evaluation: expressions in blocks in macros in macros …
-  uint64_t max_steps = 20'000'000;  // expressions evaluated, elements visited
+  int max_nesting = 200;           // of expressions and blocks while parsing
+  int max_depth = 1000;            // of evaluation: expressions in blocks in macros in macros …
+  uint64_t max_steps = 4'000'000;  // expressions evaluated, elements visited
   uint64_t max_bytes = uint64_t{256} << 20;  // of all texts made on the way, and of lists
 };
 
