@@ -34,14 +34,16 @@ LayerShape TinyShape() {
 
 TEST(LayerBenchTest, ReportsEveryRowInEveryFormat) {
   const Context context({.num_threads = 2});
-  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kBf16, WeightFormat::kF16}) {
-    const Report report = RunLayerBench(
-        context, {.shape = TinyShape(), .tokens = {1, 13}, .format = format, .runs = 2});
+  for (const WeightType type : {WeightType(WeightFormat::kF32), WeightType(WeightFormat::kBf16),
+                                WeightType(WeightFormat::kF16), WeightType(WeightFormat::kInt8),
+                                WeightType(WeightFormat::kInt4, 128)}) {
+    const Report report =
+        RunLayerBench(context, {.shape = TinyShape(), .tokens = {1, 13}, .type = type, .runs = 2});
     EXPECT_THAT(report.text, HasSubstr("tiny: H 64, F 48, E 8, k 2"));
     EXPECT_THAT(report.text, HasSubstr("of roofline"));
     EXPECT_EQ(report.notes.size(), 1u) << "two runs are few";
     const auto json = nlohmann::json::parse(report.json);
-    EXPECT_EQ(json["options"]["weights"], Name(format));
+    EXPECT_EQ(json["options"]["weights"], type.ToString());
     EXPECT_EQ(json["options"]["weights_from"], "cache");
     ASSERT_EQ(json["rows"].size(), 2u);
     const auto& row = json["rows"][1];
@@ -51,7 +53,7 @@ TEST(LayerBenchTest, ReportsEveryRowInEveryFormat) {
     EXPECT_GT(row["ratio_to_plain_loop"]["median"], 0.0);
     EXPECT_LE(row["max_error_of_bound"], 1.0);
     EXPECT_GT(row["fraction_of_roofline"]["median"], 0.0);
-    EXPECT_EQ(json["limits"].size(), 2u);
+    EXPECT_EQ(json["limits"].size(), IsInteger(type.format) ? 3u : 2u);
   }
 }
 
@@ -77,7 +79,7 @@ TEST(LayerBenchTest, WeightsLargerThanTheCacheAreReadFromMemory) {
   machine.l2_bytes = machine.l3_bytes = 64 << 10;
   const LayerBenchOptions options{
       .shape = TinyShape(), .tokens = {4}, .runs = 2, .most_plain_seconds = 0};
-  const size_t bytes = PackedBytes(options.shape, options.format);
+  const size_t bytes = PackedBytes(options.shape, options.type);
   Roofline roofline(context, machine, {.model_bytes = bytes, .benchmark_bytes = bytes});
   EXPECT_TRUE(roofline.reads_memory());
   const LayerRow row = LayerRunner(context, options).MeasureRow(4, roofline);

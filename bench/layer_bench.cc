@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/config.h"
 #include "base/free_memory.h"
 #include "base/strings.h"
 #include "bench/layer_rows.h"
@@ -28,12 +29,12 @@ void CheckOptions(const Context& context, const LayerBenchOptions& options) {
                    Concat("tokens must be 1 to ", INT32_MAX / shape.top_k), tokens);
   }
   std::string advice = "take a smaller shape, fewer tokens";
-  if (options.format == WeightFormat::kF32) advice += ", --weights bf16";
+  if (options.type.format == WeightFormat::kF32) advice += ", --weights bf16";
   if (options.runs_plain_loop)
     advice += ", or --no-plain-loop (its f32 weights need as much again)";
   RequireFreeMemory(
       "bench",
-      Concat("the layer ", shape.name, " (", shape.ToString(), ") in ", Name(options.format)),
+      Concat("the layer ", shape.name, " (", shape.ToString(), ") in ", options.type.ToString()),
       PlanMemory(context, options).peak_bytes(), advice);
 }
 
@@ -73,7 +74,14 @@ Json RowJson(const LayerRow& row, const LayerShape& shape) {
           {"plain_loop_max_error_of_bound", ToJson(row.plain_max_error)}};
 }
 
-Json OptionsJson(const LayerBenchOptions& options, bool reads_memory) {
+// Integers that meet f32 activations are multiplied as f32.
+Arithmetic ArithmeticOf(const Context& context, WeightFormat format) {
+  const bool is_f32 = context.config().GetChoice("act") == "f32" ||
+                      context.config().GetBool("force_fp32") || !IsInteger(format);
+  return is_f32 ? Arithmetic::kFma : Arithmetic::kPairDot;
+}
+
+Json OptionsJson(const Context& context, const LayerBenchOptions& options, bool reads_memory) {
   const LayerShape& shape = options.shape;
   return {{"shape",
            {{"name", shape.name},
@@ -82,7 +90,8 @@ Json OptionsJson(const LayerBenchOptions& options, bool reads_memory) {
             {"num_experts", shape.num_experts},
             {"top_k", shape.top_k},
             {"num_layers", shape.num_layers}}},
-          {"weights", Name(options.format)},
+          {"weights", options.type.ToString()},
+          {"act", context.config().GetChoice("act")},
           {"routing", Name(options.routing)},
           {"weights_from", reads_memory ? "memory" : "cache"},
           {"runs", options.runs},
@@ -98,11 +107,12 @@ void NotePlainRuns(const LayerRow& row, int runs, std::vector<std::string>& note
 std::string Head(const LayerBenchOptions& options, const Machine& machine,
                  const Roofline& roofline) {
   const LayerShape& shape = options.shape;
-  return Concat(Line(machine), "\n", shape.name, ": ", shape.ToString(), "; ", Name(options.format),
-                " weights, ", FormatBytes(PackedBytes(shape, options.format)),
-                " a layer, read from ", roofline.reads_memory() ? "memory" : "cache", "; ",
-                Name(options.routing), " routing; medians of ", options.runs,
-                options.runs == 1 ? " run\n" : " runs\n", Line(roofline.Limits()), "\n\n");
+  return Concat(Line(machine), "\n", shape.name, ": ", shape.ToString(), "; ",
+                options.type.ToString(), " weights, ",
+                FormatBytes(PackedBytes(shape, options.type)), " a layer, read from ",
+                roofline.reads_memory() ? "memory" : "cache", "; ", Name(options.routing),
+                " routing; medians of ", options.runs, options.runs == 1 ? " run\n" : " runs\n",
+                Line(roofline.Limits()), "\n\n");
 }
 
 }  // namespace
@@ -116,11 +126,12 @@ Report RunLayerBench(const Context& context, const LayerBenchOptions& requested,
   const uint64_t num_steps = options.tokens.size() + 1;
   if (on_progress) on_progress(0, num_steps);
 
-  const size_t layer_bytes = PackedBytes(options.shape, options.format);
+  const size_t layer_bytes = PackedBytes(options.shape, options.type);
   Roofline roofline(context, machine,
                     {.model_bytes = layer_bytes * static_cast<size_t>(options.shape.num_layers),
                      .benchmark_bytes = layer_bytes,
-                     .reserved_bytes = PlanMemory(context, options).peak_bytes()});
+                     .reserved_bytes = PlanMemory(context, options).peak_bytes(),
+                     .arithmetic = ArithmeticOf(context, options.type.format)});
   const LayerRunner runner(context, options);
   std::vector<LayerRow> rows;
   for (const int64_t tokens : options.tokens) {
@@ -136,8 +147,9 @@ Report RunLayerBench(const Context& context, const LayerBenchOptions& requested,
     rows_json.push_back(RowJson(row, options.shape));
   }
   report.text = Head(options, machine, roofline) + TableText(rows);
-  report.json = JsonDocument("layer", machine, OptionsJson(options, roofline.reads_memory()),
-                             roofline.Limits(), std::move(rows_json));
+  report.json =
+      JsonDocument("layer", machine, OptionsJson(context, options, roofline.reads_memory()),
+                   roofline.Limits(), std::move(rows_json));
   return report;
 }
 

@@ -19,7 +19,7 @@ namespace opst::bench {
 struct LayerBenchOptions {
   LayerShape shape = {};
   std::vector<int64_t> tokens = {};  // one row each; empty = the shape's
-  WeightFormat format = WeightFormat::kF32;
+  WeightType type = WeightFormat::kF32;
   RoutingKind routing = RoutingKind::kUniform;
   bool runs_plain_loop = true;
   int runs = 7;

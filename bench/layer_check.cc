@@ -16,10 +16,11 @@ namespace {
 
 constexpr double kRounding = 0x1p-24;
 
-// Σ a·b and Σ |a·b|.
+// Σ w·x, Σ |w·x| and Σ |w|.
 struct DotSums {
   double sum = 0;
   double magnitude = 0;
+  double weights = 0;
 };
 
 DotSums Dot(const float* weights, const float* x, int64_t n) {
@@ -28,6 +29,7 @@ DotSums Dot(const float* weights, const float* x, int64_t n) {
     const double product = static_cast<double>(weights[i]) * static_cast<double>(x[i]);
     sums.sum += product;
     sums.magnitude += std::fabs(product);
+    sums.weights += std::fabs(static_cast<double>(weights[i]));
   }
   return sums;
 }
@@ -38,23 +40,30 @@ struct Activations {
   std::vector<double> bound;  // [F]
 };
 
-Activations ComputeActivations(const Context& context, const LayerShape& shape,
+Activations ComputeActivations(const Context& context, const LayerShape& shape, double step,
                                const float* gate_up, const float* x) {
   const auto ffn = static_cast<size_t>(shape.ffn);
   const double slack = static_cast<double>(shape.hidden) * kRounding;
+  double largest = 0;
+  for (int64_t i = 0; i < shape.hidden; ++i) {
+    largest = std::max(largest, std::fabs(static_cast<double>(x[i])));
+  }
   Activations h{std::vector<double>(ffn), std::vector<double>(ffn)};
   context.pool().ParallelFor(ffn, [&](size_t f, int) {
     const float* gate_row = gate_up + static_cast<int64_t>(f) * shape.hidden;
     const DotSums gate = Dot(gate_row, x, shape.hidden);
     const DotSums up = Dot(gate_row + shape.ffn * shape.hidden, x, shape.hidden);
     const double silu = gate.sum / (1 + std::exp(-gate.sum));
-    const double gate_error = slack * gate.magnitude;
-    const double up_error = slack * up.magnitude;
+    const double gate_error = slack * gate.magnitude + step * largest * gate.weights;
+    const double up_error = slack * up.magnitude + step * largest * up.weights;
     const double silu_error = 1.1 * gate_error + 8 * kRounding * std::fabs(silu);
     h.value[f] = silu * up.sum;
     h.bound[f] = silu_error * (std::fabs(up.sum) + up_error) + std::fabs(silu) * up_error +
                  kRounding * std::fabs(h.value[f]);
   });
+  double most = 0;
+  for (size_t f = 0; f < ffn; ++f) most = std::max(most, std::fabs(h.value[f]) + h.bound[f]);
+  for (double& bound : h.bound) bound += step * most;  // they are rounded in their turn
   return h;
 }
 
@@ -81,8 +90,9 @@ void AddExpert(const Context& context, const LayerShape& shape, const float* dow
 }  // namespace
 
 std::vector<CheckedRow> ComputeRows(const Context& context, const LayerShape& shape,
-                                    const PlainExperts* plain, std::span<const float> x,
-                                    std::span<const int32_t> ids, std::span<const float> weights,
+                                    const LayerNumerics& numerics, const PlainExperts* plain,
+                                    std::span<const float> x, std::span<const int32_t> ids,
+                                    std::span<const float> weights,
                                     std::span<const int64_t> tokens) {
   const auto hidden = static_cast<size_t>(shape.hidden);
   AlignedBuffer own;
@@ -96,11 +106,11 @@ std::vector<CheckedRow> ComputeRows(const Context& context, const LayerShape& sh
       const auto slot = static_cast<size_t>(token * shape.top_k + j);
       const int64_t expert = ids[slot];
       auto* made = reinterpret_cast<float*>(own.data());
-      if (plain == nullptr) FillExpert(shape, expert, made);
+      if (plain == nullptr) FillExpert(shape, numerics.format, expert, made);
       const float* gate_up = plain == nullptr ? made : plain->gate_up(expert);
       const float* down = gate_up + 2 * shape.ffn * shape.hidden;
-      const Activations h =
-          ComputeActivations(context, shape, gate_up, x.data() + token * shape.hidden);
+      const Activations h = ComputeActivations(context, shape, numerics.activation_step, gate_up,
+                                               x.data() + token * shape.hidden);
       AddExpert(context, shape, down, weights[slot], h, row);
     }
     rows.push_back(std::move(row));

@@ -12,6 +12,7 @@
 #include "bench/layer_inputs.h"
 #include "bench/shape.h"
 #include "opst/context.h"
+#include "opst/packed_weights.h"
 
 namespace opst::bench {
 
@@ -22,17 +23,26 @@ struct CheckedRow {
   std::vector<double> bound;     // [H]
 };
 
-// With u = 2⁻²⁴, S absolute sums, and silu' < 1.1:
+// What a computation of the layer works with.
+struct LayerNumerics {
+  WeightFormat format = WeightFormat::kF32;
+  // The most that rounding moves an activation, in parts of the largest of its row; 0 = f32.
+  double activation_step = 0;
+};
+
+// With u = 2⁻²⁴, s the activation step, and silu' < 1.1:
 // clang-format off
-//   δg = H·u·Σ|W_g x|,  δu = H·u·Σ|W_u x|
+//   δg = H·u·Σ|W_g x| + s·max|x|·Σ|W_g|,  δu the same of W_u
 //   δh = (1.1·δg + 8u·|silu(g)|)·(|u| + δu) + |silu(g)|·δu + u·|h|
-//   bound = Σ_e w (Σ_f |W_d|·δh + F·u·Σ|W_d h|) + 64u·Σ_e w·|y_e|, the last for weights and sums
+//   bound = Σ_e w (Σ_f |W_d|·(δh + s·max(|h| + δh)) + F·u·Σ|W_d h|) + 64u·Σ_e w·|y_e|,
+//           the last for weights and sums
 // clang-format on
 // `ids` and `weights` [T,k] are the routing that the computation used; `plain` saves making the
 // weights again, or is null. Slow: one thread's f64 work is shared by all workers, a few rows only.
 std::vector<CheckedRow> ComputeRows(const Context& context, const LayerShape& shape,
-                                    const PlainExperts* plain, std::span<const float> x,
-                                    std::span<const int32_t> ids, std::span<const float> weights,
+                                    const LayerNumerics& numerics, const PlainExperts* plain,
+                                    std::span<const float> x, std::span<const int32_t> ids,
+                                    std::span<const float> weights,
                                     std::span<const int64_t> tokens);
 
 // The largest |out - expected| / bound. Throws WrongResult naming `who` and the element when

@@ -29,23 +29,34 @@ float SmallInteger(uint32_t hash) {
   return static_cast<float>(static_cast<int32_t>(hash % 255) - 127);
 }
 
-void FillMatrix(uint32_t seed, int64_t num_rows, int64_t in, float* out) {
-  const float scale = std::exp2(-std::round(std::log2(73 * std::sqrt(static_cast<float>(in)))));
+// -8 … 7; their standard deviation is 4.6.
+float Nibble(uint32_t hash) { return static_cast<float>(static_cast<int32_t>(hash >> 28) - 8); }
+
+// The first of every group is the extreme, so that the group's scale is `scale` exactly.
+void FillMatrix(WeightFormat format, uint32_t seed, int64_t num_rows, int64_t in, float* out) {
+  const bool is_int4 = format == WeightFormat::kInt4;
+  const float deviation = is_int4 ? 4.6f : 73.0f;
+  const float extreme = is_int4 ? -8.0f : 127.0f;
+  const float root = std::sqrt(static_cast<float>(in));
+  const float scale = std::exp2(-std::round(std::log2(deviation * root)));
   for (int64_t row = 0; row < num_rows; ++row) {
     const uint32_t row_seed = Hash(seed + static_cast<uint32_t>(row));
     for (int64_t k = 0; k < in; ++k) {
-      out[row * in + k] = scale * SmallInteger(Hash(row_seed + static_cast<uint32_t>(k)));
+      const uint32_t hash = Hash(row_seed + static_cast<uint32_t>(k));
+      const bool is_extreme = IsInteger(format) && k % kDefaultGroup == 0;
+      const float number = is_int4 ? Nibble(hash) : SmallInteger(hash);
+      out[row * in + k] = scale * (is_extreme ? extreme : number);
     }
   }
 }
 
 size_t Floats(int64_t count) { return static_cast<size_t>(count); }
 
-PanelLayout GateUpLayout(const LayerShape& shape, WeightFormat format) {
-  return {format, PanelOrder::kGateUp, 2 * shape.ffn, shape.hidden};
+PanelLayout GateUpLayout(const LayerShape& shape, WeightType type) {
+  return {type.format, PanelOrder::kGateUp, 2 * shape.ffn, shape.hidden, type.group};
 }
-PanelLayout DownLayout(const LayerShape& shape, WeightFormat format) {
-  return {format, PanelOrder::kPlain, shape.hidden, shape.ffn};
+PanelLayout DownLayout(const LayerShape& shape, WeightType type) {
+  return {type.format, PanelOrder::kPlain, shape.hidden, shape.ffn, type.group};
 }
 
 // (0, 1), never 0 or 1.
@@ -74,19 +85,20 @@ std::vector<double> LogPopularity(RoutingKind kind, int64_t num_experts) {
 
 }  // namespace
 
-void FillExpert(const LayerShape& shape, int64_t expert, float* weights) {
+void FillExpert(const LayerShape& shape, WeightFormat format, int64_t expert, float* weights) {
   const auto seed = static_cast<uint32_t>(expert) * 2;
-  FillMatrix(Hash(seed), 2 * shape.ffn, shape.hidden, weights);
-  FillMatrix(Hash(seed + 1), shape.hidden, shape.ffn, weights + 2 * shape.ffn * shape.hidden);
+  FillMatrix(format, Hash(seed), 2 * shape.ffn, shape.hidden, weights);
+  FillMatrix(format, Hash(seed + 1), shape.hidden, shape.ffn,
+             weights + 2 * shape.ffn * shape.hidden);
 }
 
-PlainExperts::PlainExperts(const Context& context, const LayerShape& shape)
+PlainExperts::PlainExperts(const Context& context, const LayerShape& shape, WeightFormat format)
     : expert_floats_(Floats(shape.expert_elements())),
       gate_up_floats_(Floats(2 * shape.ffn * shape.hidden)),
       buffer_(static_cast<size_t>(shape.num_experts) * expert_floats_ * sizeof(float)) {
   auto* floats = reinterpret_cast<float*>(buffer_.data());
   context.pool().ParallelFor(static_cast<size_t>(shape.num_experts), [&](size_t expert, int) {
-    FillExpert(shape, static_cast<int64_t>(expert), floats + expert * expert_floats_);
+    FillExpert(shape, format, static_cast<int64_t>(expert), floats + expert * expert_floats_);
   });
 }
 
@@ -97,15 +109,15 @@ const float* PlainExperts::gate_up(int64_t expert) const {
 
 const float* PlainExperts::down(int64_t expert) const { return gate_up(expert) + gate_up_floats_; }
 
-size_t PackedBytes(const LayerShape& shape, WeightFormat format) {
+size_t PackedBytes(const LayerShape& shape, WeightType type) {
   return static_cast<size_t>(shape.num_experts) *
-         (GateUpLayout(shape, format).matrix_bytes() + DownLayout(shape, format).matrix_bytes());
+         (GateUpLayout(shape, type).matrix_bytes() + DownLayout(shape, type).matrix_bytes());
 }
 
-ExpertWeights PackExpertsOf(const Context& context, const LayerShape& shape, WeightFormat format,
+ExpertWeights PackExpertsOf(const Context& context, const LayerShape& shape, WeightType type,
                             const PlainExperts* plain) {
-  const PanelLayout gate_up = GateUpLayout(shape, format);
-  const PanelLayout down = DownLayout(shape, format);
+  const PanelLayout gate_up = GateUpLayout(shape, type);
+  const PanelLayout down = DownLayout(shape, type);
   const auto num_experts = static_cast<size_t>(shape.num_experts);
   const auto gate_up_buffer = std::make_shared<AlignedBuffer>(num_experts * gate_up.matrix_bytes());
   const auto down_buffer = std::make_shared<AlignedBuffer>(num_experts * down.matrix_bytes());
@@ -117,7 +129,7 @@ ExpertWeights PackExpertsOf(const Context& context, const LayerShape& shape, Wei
       AlignedBuffer& own = scratch[static_cast<size_t>(worker)];
       const size_t bytes = Floats(shape.expert_elements()) * sizeof(float);
       if (own.size() == 0) own = AlignedBuffer(bytes);
-      FillExpert(shape, expert, reinterpret_cast<float*>(own.data()));
+      FillExpert(shape, type.format, expert, reinterpret_cast<float*>(own.data()));
       weights = reinterpret_cast<const float*>(own.data());
     }
     const int64_t half = shape.ffn * shape.hidden;

@@ -18,15 +18,16 @@
 namespace opst::bench {
 
 // The f32 weights of one expert: gate_up [2F, H] (gate rows, then up rows) and, behind it, down
-// [H, F]. Every value is an integer of at most 127 times a power of two, hence exact in f32, bf16
-// and f16: results differ between formats only by rounding of sums. Variance about 1 / inputs.
-void FillExpert(const LayerShape& shape, int64_t expert, float* weights);
+// [H, F]. Every value is an integer of at most 127 times a power of two, for int4 of -8 … 7, hence
+// exact in the format: results differ from sums in f64 only by rounding of sums, and of activations
+// where weights are integers. Variance about 1 / inputs.
+void FillExpert(const LayerShape& shape, WeightFormat format, int64_t expert, float* weights);
 
 // All experts in f32, as FillExpert writes them, one after the other.
 class PlainExperts {
  public:
   // Throws kOutOfMemory.
-  PlainExperts(const Context& context, const LayerShape& shape);
+  PlainExperts(const Context& context, const LayerShape& shape, WeightFormat format);
 
   const float* gate_up(int64_t expert) const;  // [2F, H]
   const float* down(int64_t expert) const;     // [H, F]
@@ -39,10 +40,10 @@ class PlainExperts {
 
 // The same weights packed; `plain` saves making them again, or is null: then every worker takes
 // memory for one expert in f32 meanwhile. Throws kOutOfMemory.
-ExpertWeights PackExpertsOf(const Context& context, const LayerShape& shape, WeightFormat format,
+ExpertWeights PackExpertsOf(const Context& context, const LayerShape& shape, WeightType type,
                             const PlainExperts* plain);
 // Bytes of the result.
-size_t PackedBytes(const LayerShape& shape, WeightFormat format);
+size_t PackedBytes(const LayerShape& shape, WeightType type);
 
 // [T, H] in (-1, 1).
 std::vector<float> RandomTokens(int64_t num_tokens, int64_t hidden);

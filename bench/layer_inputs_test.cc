@@ -36,7 +36,7 @@ RoutingPlan RouteOurs(const Context& context, const LayerShape& shape,
 TEST(LayerInputsTest, WeightsAreExactInEveryFormat) {
   const LayerShape shape = TinyShape();
   std::vector<float> weights(static_cast<size_t>(shape.expert_elements()));
-  FillExpert(shape, 3, weights.data());
+  FillExpert(shape, WeightFormat::kF32, 3, weights.data());
   double squares = 0;
   for (const float w : weights) {
     ASSERT_EQ(ToFloat(ToBf16(w)), w);
@@ -52,7 +52,7 @@ TEST(LayerInputsTest, WeightsAreExactInEveryFormat) {
 TEST(LayerInputsTest, PackedAndPlainAreTheSameWeights) {
   const Context context({.num_threads = 2});
   const LayerShape shape = TinyShape();
-  const PlainExperts plain(context, shape);
+  const PlainExperts plain(context, shape, WeightFormat::kF32);
   const ExpertWeights from_plain = PackExpertsOf(context, shape, WeightFormat::kBf16, &plain);
   const ExpertWeights made_again = PackExpertsOf(context, shape, WeightFormat::kBf16, nullptr);
   for (int64_t expert = 0; expert < shape.num_experts; ++expert) {
@@ -113,7 +113,7 @@ TEST_P(PlainLoopTest, PassesTheCheckForAllSmallRemainders) {
     shape.hidden = extent;
     shape.ffn = 71 - extent;
     const int64_t num_tokens = 9;
-    const PlainExperts experts(context, shape);
+    const PlainExperts experts(context, shape, WeightFormat::kF32);
     const auto logits = RandomLogits(RoutingKind::kZipf, num_tokens, shape.num_experts, 1);
     const PlainRouting routing = RoutePlain(context, shape, logits.data(), num_tokens);
     const std::vector<float> x = RandomTokens(num_tokens, shape.hidden);
@@ -122,11 +122,11 @@ TEST_P(PlainLoopTest, PassesTheCheckForAllSmallRemainders) {
     RunPlainLoop(context, shape, experts, routing, x, activations, out);
     const auto tokens = TokensToCheck(num_tokens);
     const auto rows =
-        ComputeRows(context, shape, &experts, x, routing.ids, routing.weights, tokens);
+        ComputeRows(context, shape, {}, &experts, x, routing.ids, routing.weights, tokens);
     EXPECT_LE(CheckRows(rows, out, "the plain loop"), 1);
     // Rows made from regenerated weights are the same rows.
     const auto again =
-        ComputeRows(context, shape, nullptr, x, routing.ids, routing.weights, tokens);
+        ComputeRows(context, shape, {}, nullptr, x, routing.ids, routing.weights, tokens);
     ASSERT_EQ(again.size(), 3u);
     EXPECT_EQ(again[2].expected, rows[2].expected);
   }

@@ -16,6 +16,16 @@
 #include "opst/ops/gating.h"
 
 namespace opst::bench {
+namespace {
+
+// The most that the setting `act` moves an activation, in parts of its group's largest.
+double ActivationStep(const Context& context) {
+  const std::string_view act = context.config().GetChoice("act");
+  if (act == "f32" || context.config().GetBool("force_fp32")) return 0;
+  return 0.5 / (act == "int8" ? 127 : 32767) + 0x1p-23;
+}
+
+}  // namespace
 
 struct LayerRunner::Tokens {
   int64_t num_tokens;
@@ -39,9 +49,10 @@ struct LayerRunner::Tokens {
 LayerRunner::LayerRunner(const Context& context, const LayerBenchOptions& options)
     : context_(context),
       options_(options),
-      plain_(options.runs_plain_loop ? std::make_unique<PlainExperts>(context, options.shape)
-                                     : nullptr),
-      weights_(PackExpertsOf(context, options.shape, options.format, plain_.get())) {}
+      plain_(options.runs_plain_loop
+                 ? std::make_unique<PlainExperts>(context, options.shape, options.type.format)
+                 : nullptr),
+      weights_(PackExpertsOf(context, options.shape, options.type, plain_.get())) {}
 
 RoutingPlan LayerRunner::RouteOurs(const Tokens& tokens, size_t run) const {
   const LayerShape& shape = options_.shape;
@@ -73,8 +84,10 @@ PlainRouting LayerRunner::RunPlain(Tokens& tokens, size_t run) const {
 void LayerRunner::Check(Tokens& tokens, LayerRow& row) const {
   const std::vector<int64_t> checked = TokensToCheck(tokens.num_tokens);
   const RoutingPlan plan = RunOurs(tokens, 0, nullptr);
-  const auto ours = ComputeRows(context_, options_.shape, plain_.get(), tokens.x, plan.expert_ids,
-                                plan.expert_weights, checked);
+  const WeightFormat format = options_.type.format;
+  const LayerNumerics numerics{format, IsInteger(format) ? ActivationStep(context_) : 0};
+  const auto ours = ComputeRows(context_, options_.shape, numerics, plain_.get(), tokens.x,
+                                plan.expert_ids, plan.expert_weights, checked);
   row.max_error = CheckRows(ours, {tokens.out.as<float>(), tokens.x.size()}, "the layer");
   if (plain_ == nullptr) return;
   const PlainRouting plain = RunPlain(tokens, 0);
@@ -82,8 +95,8 @@ void LayerRunner::Check(Tokens& tokens, LayerRow& row) const {
   if (!difference.empty()) {
     throw WrongResult("our routing and the plain one must agree", difference);
   }
-  const auto expected = ComputeRows(context_, options_.shape, plain_.get(), tokens.x, plain.ids,
-                                    plain.weights, checked);
+  const auto expected = ComputeRows(context_, options_.shape, {format}, plain_.get(), tokens.x,
+                                    plain.ids, plain.weights, checked);
   row.plain_max_error = CheckRows(expected, tokens.plain_out, "the plain loop");
 }
 
@@ -128,7 +141,7 @@ void LayerRunner::CompareWithLimits(const std::vector<double>& us,
                                     LayerRow& row) const {
   const LayerShape& shape = options_.shape;
   const double flop = shape.flop(row.num_tokens);
-  const double expert_bytes = static_cast<double>(PackedBytes(shape, options_.format)) /
+  const double expert_bytes = static_cast<double>(PackedBytes(shape, options_.type)) /
                               static_cast<double>(shape.num_experts);
   std::vector<double> gb_per_s;
   std::vector<double> fma_fractions;
@@ -157,7 +170,7 @@ LayerMemory PlanMemory(const Context& context, const LayerBenchOptions& options)
   // Tokens, results and one set of logits per run; ids and row maps are a few words per slot.
   size_t token_floats = static_cast<size_t>(
       2 * shape.hidden + shape.num_experts * (options.runs + 1) + 16 * shape.top_k);
-  LayerMemory memory{.weights_bytes = PackedBytes(shape, options.format),
+  LayerMemory memory{.weights_bytes = PackedBytes(shape, options.type),
                      .row_bytes = context.config().GetBytes("stage1_buffer_size")};
   if (options.runs_plain_loop) {
     memory.weights_bytes += static_cast<size_t>(shape.num_experts) * expert_bytes;

@@ -10,11 +10,13 @@
 #define HWY_TARGET_INCLUDE "bench/limit_kernels.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "kernels/integer_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace opst::bench {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+namespace tiles = opst::HWY_NAMESPACE;
 namespace {
 
 // Latency 4 on two pipes needs 8 chains, on the four pipes of large ARM cores 16; registers allow
@@ -39,6 +41,34 @@ double FmaChainsOf(size_t length, float* sink) {
   for (size_t c = 0; c < kChains; ++c) sum = hn::Add(sum, chain[c]);
   *sink = hn::ReduceSum(d, sum);
   return 2.0 * static_cast<double>(length) * static_cast<double>(kChains * hn::Lanes(d));
+}
+
+// Sums may wrap, nobody looks at them.
+template <class Dot>
+double PairDotChainsWith(size_t length, float* sink) {
+  tiles::SumVec chain[kChains];
+  OPST_UNROLL
+  for (size_t c = 0; c < kChains; ++c) chain[c] = hn::Set(tiles::SumTag(), static_cast<int32_t>(c));
+  const tiles::PairVec ones = hn::Set(tiles::PairTag(), 1);
+  for (size_t i = 0; i < length; ++i) {
+    OPST_UNROLL
+    for (size_t c = 0; c < kChains; ++c) {
+      chain[c] = Dot::Add(ones, ones, chain[c]);
+    }
+  }
+  auto sum = hn::Zero(tiles::SumTag());
+  OPST_UNROLL
+  for (size_t c = 0; c < kChains; ++c) sum = hn::Add(sum, chain[c]);
+  *sink = static_cast<float>(hn::ReduceSum(tiles::SumTag(), sum));
+  return 4.0 * static_cast<double>(length) *
+         static_cast<double>(kChains * hn::Lanes(tiles::SumTag()));
+}
+
+double PairDotChainsOf(size_t length, float* sink) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  if (UsesVnni()) return PairDotChainsWith<tiles::VnniDot>(length, sink);
+#endif
+  return PairDotChainsWith<tiles::PlainDot>(length, sink);
 }
 
 using LineTag = hn::CappedTag<uint64_t, 8>;
@@ -97,11 +127,16 @@ HWY_AFTER_NAMESPACE();
 namespace opst::bench {
 namespace {
 HWY_EXPORT(FmaChainsOf);
+HWY_EXPORT(PairDotChainsOf);
 HWY_EXPORT(SumInOrder);
 }  // namespace
 
 double FmaChains(size_t length, float* sink) noexcept {
   return HWY_DYNAMIC_DISPATCH(FmaChainsOf)(length, sink);
+}
+
+double PairDotChains(size_t length, float* sink) noexcept {
+  return HWY_DYNAMIC_DISPATCH(PairDotChainsOf)(length, sink);
 }
 
 uint64_t SumBytes(ReadOrder order, const std::byte* data, size_t bytes) noexcept {

@@ -1,4 +1,4 @@
-// The loops whose speed is a limit of the machine: fused multiply-adds in registers and reading.
+// The loops whose speed is a limit of the machine: arithmetic in registers, and reading.
 // They compute nothing of use; threads and clocks are in limits.cc.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
@@ -14,6 +14,10 @@ namespace opst::bench {
 // Enough independent chains of f32 multiply-adds to fill the pipes, each of `length`. Writes their
 // sum to *sink, which keeps the compiler from dropping them. Returns the flop done.
 double FmaChains(size_t length, float* sink) noexcept;
+
+// The same of the integer tiles' arithmetic: products of two pairs of 16-bit integers added to a
+// 32-bit sum, counted as four operations. *sink is a sum of the sums.
+double PairDotChains(size_t length, float* sink) noexcept;
 
 // In which order a worker reads its part of a buffer. What is fastest differs between machines; a
 // kernel may use any of them, so the fastest is the limit.

@@ -15,7 +15,7 @@
 namespace opst::bench {
 namespace {
 
-constexpr double kFmaSampleUs = 10'000;
+constexpr double kArithmeticSampleUs = 10'000;
 constexpr double kReadSampleUs = 2'000;
 constexpr size_t kReadStep = 256;  // SumBytes reads multiples of it
 
@@ -43,25 +43,26 @@ double TimeOnWorkers(const Context& context, Workers workers, FunctionRef<void(i
   return watch.elapsed_us();
 }
 
-FmaProbe::FmaProbe(const Context& context) : context_(context) {
+ArithmeticProbe::ArithmeticProbe(const Context& context, Arithmetic arithmetic)
+    : context_(context), run_(arithmetic == Arithmetic::kFma ? FmaChains : PairDotChains) {
   float sum = 0;
   double us = 0;
   while (true) {
     const Stopwatch watch;
-    FmaChains(length_, &sum);
+    run_(length_, &sum);
     us = watch.elapsed_us();
-    if (us >= kFmaSampleUs / 10) break;
+    if (us >= kArithmeticSampleUs / 10) break;
     length_ *= 4;
   }
-  length_ = static_cast<size_t>(static_cast<double>(length_) * kFmaSampleUs / us) + 1;
+  length_ = static_cast<size_t>(static_cast<double>(length_) * kArithmeticSampleUs / us) + 1;
   sink += static_cast<uint64_t>(sum);
 }
 
-double FmaProbe::Sample(Workers workers) const {
+double ArithmeticProbe::Sample(Workers workers) const {
   std::atomic<double> flop{0};
   const double us = TimeOnWorkers(context_, workers, [&](int, int) {
     float sum = 0;
-    flop += FmaChains(length_, &sum);
+    flop += run_(length_, &sum);
     sink += static_cast<uint64_t>(sum);
   });
   return flop / us / 1e3;

@@ -1,4 +1,4 @@
-// One sample each of the machine's limits: multiply-add rate and read bandwidth on one or all
+// One sample each of the machine's limits: arithmetic rates and read bandwidth on one or all
 // workers. Which limits exist and how often they are sampled is in limits.h and roofline.h.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
@@ -22,16 +22,20 @@ int NumWorkers(const Context& context, Workers workers);
 double TimeOnWorkers(const Context& context, Workers workers,
                      FunctionRef<void(int worker, int num_workers)> body);
 
-class FmaProbe {
+// What products are made of: f32 multiply-adds, or pairs of 16-bit integers.
+enum class Arithmetic : uint8_t { kFma, kPairDot };
+
+class ArithmeticProbe {
  public:
   // Finds the length of a sample of about 10 ms: long beside fork and join, short beside the drift
   // of a shared machine.
-  explicit FmaProbe(const Context& context);
-  // GFLOP/s of f32 multiply-adds in registers.
+  ArithmeticProbe(const Context& context, Arithmetic arithmetic);
+  // 10⁹ operations a second in registers.
   double Sample(Workers workers) const;
 
  private:
   const Context& context_;
+  double (*run_)(size_t length, float* sink) noexcept;
   size_t length_ = 1000;
 };
 

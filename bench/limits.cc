@@ -45,17 +45,21 @@ struct Session {
   }
 };
 
-void AddFma(Session& session) {
-  const FmaProbe probe(session.context);
+void AddArithmetic(Session& session) {
+  const ArithmeticProbe fma(session.context, Arithmetic::kFma);
+  const ArithmeticProbe pairs(session.context, Arithmetic::kPairDot);
   session.ForWorkers([&](Workers workers) {
     session.Add("fma_f32", "multiply-add f32, in registers", workers, "GFLOP/s",
-                [&] { return probe.Sample(workers); });
+                [&] { return fma.Sample(workers); });
+    session.Add("pair_dot_int16", "pair products int16, in registers", workers, "GOP/s",
+                [&] { return pairs.Sample(workers); });
   });
 }
 
 // The largest tile of a weight format, its operands in L1: what a matrix product can reach.
 double SampleTile(const Context& context, WeightFormat format, Workers workers) {
-  const TileKernels& tiles = GetTileKernels(format);
+  const TileKernels& tiles =
+      IsInteger(format) ? GetIntegerTileKernels(format) : GetTileKernels(format);
   const size_t rows = tiles.max_rows;
   const size_t num_panels = tiles.PanelsPerTile(rows);
   const TileFn tile = tiles.tile[rows - 1][num_panels - 1];
@@ -74,7 +78,8 @@ double SampleTile(const Context& context, WeightFormat format, Workers workers) 
             kBlockK,
             reinterpret_cast<float*>(c.data()),
             num_panels * kPanelWidth,
-            {}});
+            {},
+            static_cast<size_t>(layout.group)});
     }
   });
   const double flop = 2.0 * kCalls * static_cast<double>(rows * num_panels * kPanelWidth * kBlockK);
@@ -82,10 +87,12 @@ double SampleTile(const Context& context, WeightFormat format, Workers workers) 
 }
 
 void AddTiles(Session& session) {
-  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kBf16, WeightFormat::kF16}) {
+  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kBf16, WeightFormat::kF16,
+                                    WeightFormat::kInt8, WeightFormat::kInt4}) {
     session.ForWorkers([&](Workers workers) {
       session.Add(Concat("tile_", Name(format), "_l1"),
-                  Concat("matrix tile, ", Name(format), " weights in L1"), workers, "GFLOP/s",
+                  Concat("matrix tile, ", Name(format), " weights in L1"), workers,
+                  IsInteger(format) ? "GOP/s" : "GFLOP/s",
                   [&] { return SampleTile(session.context, format, workers); });
     });
   }
@@ -152,7 +159,7 @@ std::vector<Limit> MeasureLimits(const Context& context, const Machine& machine,
                                  const LimitsOptions& options, const ProgressFn& on_progress) {
   Session session{context, machine, options.runs, ChooseReadBytes(machine, options.read_bytes), {}};
   const std::pair<const char*, std::function<void()>> steps[] = {
-      {"multiply-add", [&] { AddFma(session); }},
+      {"multiply-add", [&] { AddArithmetic(session); }},
       {"tiles", [&] { AddTiles(session); }},
       {"memory, 2 MB pages",
        [&] {

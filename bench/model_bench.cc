@@ -150,7 +150,7 @@ Report RunModelBench(const Context& context, const ModelBenchOptions& options,
                      .benchmark_bytes = static_cast<size_t>(figures.cost.decode_bytes),
                      .pages = maps ? PageKind::kSmall : PageKind::kHuge});
   for (int run = 0; run < options.runs; ++run) {
-    roofline.SampleFma();
+    roofline.SampleArithmetic();
     roofline.SampleRead();
   }
   figures.fma_gflops = roofline.fma_gflops();

@@ -44,9 +44,16 @@ Roofline::Roofline(const Context& context, const Machine& machine, const Rooflin
     : context_(context),
       reads_memory_(options.model_bytes > CacheBytes(machine)),
       pages_(options.pages),
-      fma_probe_(context),
+      arithmetic_(options.arithmetic),
+      fma_probe_(context, Arithmetic::kFma),
+      pair_probe_(context, Arithmetic::kPairDot),
       read_probe_(context, ProbeBytes(machine, options), options.pages),
       order_(read_probe_.FastestOrder(Workers::kAll)) {}
+
+void Roofline::SampleArithmetic() {
+  fma_.push_back(fma_probe_.Sample(Workers::kAll));
+  if (arithmetic_ == Arithmetic::kPairDot) pairs_.push_back(pair_probe_.Sample(Workers::kAll));
+}
 
 void Roofline::StartRow() {
   row_fma_ = fma_.size();
@@ -56,8 +63,9 @@ void Roofline::StartRow() {
 double Roofline::fma_gflops() const { return Median(From(fma_, row_fma_)); }
 double Roofline::read_gb_per_s() const { return Median(From(read_, row_read_)); }
 
-double Roofline::BoundUs(size_t run, double bytes, double flop) const {
-  return std::max(bytes / (read_gb_per_s() * 1e3), flop / (fma_gflops(run) * 1e3));
+double Roofline::BoundUs(size_t run, double bytes, double operations) const {
+  const std::vector<double>& peaks = arithmetic_ == Arithmetic::kFma ? fma_ : pairs_;
+  return std::max(bytes / (read_gb_per_s() * 1e3), operations / (peaks[row_fma_ + run] * 1e3));
 }
 
 std::vector<Limit> Roofline::Limits() const {
@@ -71,20 +79,24 @@ std::vector<Limit> Roofline::Limits() const {
   if (read_probe_.bytes() >= kHugePageBytes) {
     note += Concat(", ", Percent(read_probe_.huge_fraction()), " in 2 MB pages");
   }
-  return {{"fma_f32", "multiply-add", threads, "GFLOP/s", Summarize(fma_), ""},
-          {name, label, threads, "GB/s", Summarize(read_), note}};
+  std::vector<Limit> limits{{"fma_f32", "multiply-add", threads, "GFLOP/s", Summarize(fma_), ""}};
+  if (!pairs_.empty()) {
+    limits.push_back({"pair_dot_int16", "int16 pairs", threads, "GOP/s", Summarize(pairs_), ""});
+  }
+  limits.push_back({name, label, threads, "GB/s", Summarize(read_), note});
+  return limits;
 }
 
 InterleavingOptions SamplingTurns(Roofline& roofline, size_t runs) {
   roofline.StartRow();
   InterleavingOptions turns{.runs = runs};
   if (roofline.reads_memory()) {
-    turns.before_run = [&] { roofline.SampleFma(); };
+    turns.before_run = [&] { roofline.SampleArithmetic(); };
     turns.before_sample = [&] { roofline.SampleRead(); };
   } else {
     turns.repeats_short_calls = true;
     turns.before_run = [&] {
-      roofline.SampleFma();
+      roofline.SampleArithmetic();
       roofline.SampleRead();
     };
   }

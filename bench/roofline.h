@@ -24,6 +24,8 @@ struct RooflineOptions {
   // Bytes that must stay free for the benchmark itself.
   size_t reserved_bytes = 0;
   PageKind pages = PageKind::kHuge;
+  // What the products are made of; the multiply-add is measured beside it in any case.
+  Arithmetic arithmetic = Arithmetic::kFma;
 };
 
 class Roofline {
@@ -35,7 +37,7 @@ class Roofline {
   // caches.
   bool reads_memory() const { return reads_memory_; }
 
-  void SampleFma() { fma_.push_back(fma_probe_.Sample(Workers::kAll)); }
+  void SampleArithmetic();
   void SampleRead() { read_.push_back(read_probe_.Sample(Workers::kAll, order_)); }
 
   // Medians of the samples since the last StartRow.
@@ -47,20 +49,24 @@ class Roofline {
   // halves and doubles within a minute.
   double fma_gflops(size_t run) const { return fma_[row_fma_ + run]; }
   // The time in us below which the machine cannot move the bytes and do the flop of a run:
-  // max(bytes / bandwidth, flop / peak of that run).
-  double BoundUs(size_t run, double bytes, double flop) const;
+  // max(bytes / bandwidth, operations / peak of their arithmetic in that run).
+  double BoundUs(size_t run, double bytes, double operations) const;
 
-  // All samples: "fma_f32", and "read_memory_2mb_pages" or "read_cache".
+  // All samples: "fma_f32", "pair_dot_int16" if products are made of that, and
+  // "read_memory_2mb_pages" or "read_cache".
   std::vector<Limit> Limits() const;
 
  private:
   const Context& context_;
   bool reads_memory_;
   PageKind pages_;
-  FmaProbe fma_probe_;
+  Arithmetic arithmetic_;
+  ArithmeticProbe fma_probe_;
+  ArithmeticProbe pair_probe_;
   ReadProbe read_probe_;
   ReadOrder order_;
   std::vector<double> fma_;
+  std::vector<double> pairs_;  // empty unless products are made of them
   std::vector<double> read_;
   size_t row_fma_ = 0;  // first sample of the row
   size_t row_read_ = 0;

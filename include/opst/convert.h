@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "opst/context.h"
 #include "opst/dtype.h"
+#include "opst/packed_weights.h"
 
 namespace opst {
 
@@ -30,6 +32,9 @@ struct ConvertOptions {
   bool is_strict = false;   // config.json fields that no rule names are errors, not warnings
   // What quantised tensors of the source become: f32, bf16 or f16. Others keep their dtype.
   DType expanded = DType::kBf16;
+  // What the matrices of experts, dense blocks and attention are rounded to: int8 or int4. Router,
+  // norms, biases, embeddings, the head and the latent matrices of heads keep their dtype.
+  std::optional<WeightType> quantized = {};
   MoeOfDenseOptions moe_of_dense = {};
   // Called with the tensor bytes written so far and the length of the file, from the calling
   // thread. The last call, when the file stands under its name, has both equal.
@@ -53,7 +58,7 @@ struct ConvertReport {
 // written once; otherwise nothing is written and the error names the rest. Float
 // weights keep their dtype. Memory: about 200 MB whatever the size. The output appears under its
 // name only when complete. Errors: kIo for a source that is incomplete, unknown or broken, an
-// output that exists, a full disk.
+// output that exists, a full disk; kInvalidArgument for a weight that integers can't hold.
 ConvertReport Convert(const Context& context, const std::string& source, const std::string& output,
                       const ConvertOptions& options = {});
 
@@ -75,7 +80,7 @@ inline constexpr double kVerifyTolerance = 1e-3;
 // through a plain evaluation of `source`: loops in f64 over the source's own tensors, without
 // panels or kernels of the library. Quantised tensors count as what they were expanded to. Slow:
 // about a second per 10^8 weights used. Errors: as Convert; kIo when the file is not of this
-// source.
+// source; kInvalidArgument for integer weights, whose rounding shows in every logit.
 VerifyReport Verify(const Context& context, const std::string& source, const std::string& output,
                     const ConvertOptions& options = {});
 

@@ -17,12 +17,37 @@
 namespace opst {
 
 // How one weight is stored. Panels of every format are common to all instruction sets.
-enum class WeightFormat : uint8_t { kF32, kBf16, kF16 };
+enum class WeightFormat : uint8_t {
+  kF32,
+  kBf16,
+  kF16,
+  kInt8,  // scale · q, q = -128 … 127, one f16 scale for a group of inputs of one output column
+  kInt4,  // scale · (q - 8), q = 0 … 15, the same scales
+};
 
-std::string_view Name(WeightFormat format);
+std::string_view Name(WeightFormat format);  // "f32", "bf16", "f16", "int8", "int4"
+inline bool IsInteger(WeightFormat format) { return format >= WeightFormat::kInt8; }
 // Of a model float dtype; kInvalidArgument for any other.
 WeightFormat FormatOf(DType dtype);
+// f32, bf16 or f16; of integer formats the dtype of their bytes: u8.
 DType DTypeOfFormat(WeightFormat format);
+
+// Inputs that share a scale in integer formats.
+inline constexpr int64_t kDefaultGroup = 32;
+inline constexpr int64_t kGroups[] = {32, 64, 128};
+
+// A format and, for integers, the length of its groups.
+struct WeightType {
+  WeightFormat format = WeightFormat::kF32;
+  int64_t group = kDefaultGroup;
+
+  constexpr WeightType() = default;
+  // Implicit: most callers name a format alone.
+  constexpr WeightType(WeightFormat weight_format, int64_t group_length = kDefaultGroup)  // NOLINT
+      : format(weight_format), group(group_length) {}
+  bool operator==(const WeightType&) const = default;
+  std::string ToString() const;  // "bf16", "int4 in groups of 32"
+};
 
 // Which output columns share a panel.
 enum class PanelOrder : uint8_t {
@@ -35,26 +60,40 @@ enum class PanelOrder : uint8_t {
 //   f32   64-byte rows: k, 16 columns
 //   bf16  64-byte rows: 16 lanes of 32 bits, lane = column, low half = even k, high half = odd k
 //   f16   32-byte rows: k, 16 columns
-// Columns beyond N and the odd k beyond K are zeros. In kGateUp, N = 2F: rows 0 … F-1 of W are the
-// gate, F … 2F-1 the up projection.
+//   int8  64-byte rows: 16 lanes of 32 bits, lane = column, its bytes are inputs k, k+2, k+1, k+3
+//   int4  64-byte rows: 16 lanes, lane = column, its nibbles from the lowest are inputs
+//         k, k+2, k+4, k+6, k+1, k+3, k+5, k+7
+// After the rows of every group integer panels have the group's 16 scales (f16). Inside a lane the
+// order is such that 16-bit halves, masked and shifted, are pairs of neighbouring inputs.
+// Columns beyond N and inputs beyond K, up to a pair or a group, are zeros. In kGateUp, N = 2F:
+// rows 0 … F-1 of W are the gate, F … 2F-1 the up projection.
 struct PanelLayout {
   static constexpr int64_t kWidth = 16;
   static constexpr int64_t kPairWidth = kWidth / 2;
 
   WeightFormat format = WeightFormat::kF32;
   PanelOrder order = PanelOrder::kPlain;
-  int64_t out = 0;  // N
-  int64_t in = 0;   // K
+  int64_t out = 0;                // N
+  int64_t in = 0;                 // K
+  int64_t group = kDefaultGroup;  // of integer formats
 
+  WeightType type() const { return {format, group}; }
   int64_t num_panels() const;
-  // Bytes of `k` inputs of a panel (k even for bf16), of a panel, of the whole matrix.
+  // Scale groups of a panel, and bytes of one with its scales; of integer formats.
+  int64_t num_groups() const;
+  size_t group_bytes() const;
+  // Bytes of `k` inputs of a panel (k even for bf16, whole groups of integers unless they are the
+  // last), of a panel, of the whole matrix.
   size_t slab_bytes(int64_t k) const;
   size_t panel_bytes() const;
   size_t matrix_bytes() const;
   // Row of W held in lane `lane` of panel `panel`; -1 for padding.
   int64_t SourceRow(int64_t panel, int64_t lane) const;
-  // Byte offset inside the matrix of W's element in lane `lane` of panel `panel` at input k.
+  // Byte offset inside the matrix of W's element in lane `lane` of panel `panel` at input k; for
+  // int4 of the byte that holds it.
   size_t ElementOffset(int64_t panel, int64_t lane, int64_t k) const;
+  // Of the element's scale; of integer formats.
+  size_t ScaleOffset(int64_t panel, int64_t lane, int64_t k) const;
   bool operator==(const PanelLayout&) const = default;
   std::string ToString() const;
 };

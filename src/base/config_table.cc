@@ -36,7 +36,7 @@ constexpr auto kTable = std::to_array<ConfigRow>({
      .default_value = "auto",
      .help = "instruction set of the kernels, one per process; auto = the best one of this CPU, "
              "baseline = the simplest one built (sse2 or neon), avx3 = avx512",
-     .choices = "auto|avx512|avx2|sse2|neon|baseline|avx3"},
+     .choices = "auto|avx512_vnni|avx512|avx2|sse2|neon|baseline|avx3"},
     {.key = "implementation",
      .environment = "OPST_IMPLEMENTATION",
      .type = ConfigType::kChoice,
@@ -45,6 +45,14 @@ constexpr auto kTable = std::to_array<ConfigRow>({
          "reference = the slow, obvious implementation of every operator, to find out whether a "
          "fast one is wrong",
      .choices = "auto|reference"},
+    {.key = "act",
+     .environment = "OPST_ACT",
+     .type = ConfigType::kChoice,
+     .default_value = "int16",
+     .help =
+         "what activations are rounded to where weights are int8 or int4, group by group: int16 "
+         "loses next to nothing, int8 loses about as much as int8 weights do, f32 nothing",
+     .choices = "int16|int8|f32"},
     {.key = "stage1_buffer_size",
      .environment = "OPST_STAGE1_BUFFER_SIZE",
      .type = ConfigType::kBytes,
@@ -73,8 +81,7 @@ constexpr auto kTable = std::to_array<ConfigRow>({
      .environment = "OPST_FORCE_FP32",
      .type = ConfigType::kBool,
      .default_value = "off",
-     .help = "computes everything in f32, whatever the weights' type; so far every implementation "
-             "does so anyway",
+     .help = "computes everything in f32, whatever the weights' type: `act` counts as f32",
      .environment_alias = "NPU_FORCE_FP32"},
     {.key = "huge_pages",
      .environment = "OPST_HUGE_PAGES",

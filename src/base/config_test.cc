@@ -83,10 +83,10 @@ TEST(ConfigTest, UnknownVariableNamesTheNearest) {
 }
 
 TEST(ConfigTest, UnknownChoiceNamesTheNearest) {
-  EXPECT_EQ(
-      InvalidOverride("isa", "avx"),
-      "[argument] isa must be auto|avx512|avx2|sse2|neon|baseline|avx3; got \"avx\", the nearest "
-      "known one is \"avx2\"");
+  EXPECT_EQ(InvalidOverride("isa", "avx"),
+            "[argument] isa must be auto|avx512_vnni|avx512|avx2|sse2|neon|baseline|avx3; got "
+            "\"avx\", the nearest "
+            "known one is \"avx2\"");
   EXPECT_NE(InvalidOverride("log", "info,dispach").find("\"dispatch\""), std::string::npos);
 }
 

@@ -33,6 +33,7 @@ std::map<std::string, std::string> Metadata(const std::string& config_json,
   const std::string no_checksum(16, '0');  // replaced when the tensor is written
   std::map<std::string, std::string> metadata;
   metadata[std::string(kFormatKey)] = std::to_string(kPackedFormat);
+  metadata[std::string(kHeaderChecksumKey)] = no_checksum;
   metadata[std::string(kConfigKey)] = config_json;
   metadata[std::string(kRecipeKey)] = config.ToJson();
   for (const MappedTensor& tensor : sources.tensors()) {
@@ -53,9 +54,9 @@ std::vector<SafetensorsDeclaration> Declarations(const SourceMap& sources,
         {Concat(kFilePrefix, file.name), "U8", {static_cast<int64_t>(file.content.size())}});
   }
   for (const MappedTensor& tensor : sources.tensors()) {
-    const auto dtype = SafetensorsSpelling(DTypeOfFormat(tensor.format));
+    const auto dtype = SafetensorsSpelling(StoredDType(tensor.type.format));
     declarations.push_back(
-        {tensor.packed.name(), std::string(dtype), tensor.packed.shape(tensor.format)});
+        {tensor.packed.name(), std::string(dtype), tensor.packed.shape(tensor.type)});
   }
   return declarations;
 }
@@ -89,13 +90,24 @@ void WriteTensors(const Context& context, const ModelSource& source, const Sourc
     };
     for (const SourceMatrix& matrix : tensor.matrices) {
       if (tensor.packed.storage == Storage::kPanels) {
-        PackSource(context, source, tensor.packed.layout_as(tensor.format), matrix, sink);
+        PackSource(context, source, tensor.packed.layout_as(tensor.type), matrix, sink);
       } else {
         CopySource(source, matrix, sink);
       }
     }
     output.Finish();
   }
+}
+
+// All other metadata must be final.
+void WriteHeaderChecksum(const std::vector<SafetensorsDeclaration>& declarations,
+                         SafetensorsWriter& writer) {
+  std::vector<HeaderEntry> entries;
+  for (const SafetensorsDeclaration& tensor : declarations) {
+    entries.push_back({tensor.name, tensor.dtype, tensor.shape});
+  }
+  writer.SetMetadata(std::string(kHeaderChecksumKey),
+                     HeaderChecksum(writer.metadata(), std::move(entries)));
 }
 
 void ReportUnknownFields(const Context& context, const std::string& file,
@@ -167,7 +179,8 @@ ConvertReport Convert(const Context& context, const std::string& path, const std
       report.unknown_fields.push_back(name);
     report.family = config.family;
     ReportUnknownFields(context, source->config_path(), report, options);
-    const SourceMap sources(*source, FindFamily(config.family, source->config_path()), config);
+    const SourceMap sources(*source, FindFamily(config.family, source->config_path()), config,
+                            options.quantized);
     report.num_source_tensors = source->num_stored_tensors();
     report.source_bytes = source->stored_bytes();
     report.unused_tensors = sources.unused();
@@ -175,9 +188,9 @@ ConvertReport Convert(const Context& context, const std::string& path, const std
     const std::vector<TextFile>& files = source->text_files();
     CheckGenerationConfig(source->folder(), files, config.vocab_size);
     WarnOfUnusableTokenizer(context, source->folder(), files);
+    const std::vector<SafetensorsDeclaration> declarations = Declarations(sources, files);
     SafetensorsWriter writer(
-        output, Declarations(sources, files),
-        Metadata(source->config_json(), config, sources, files),
+        output, declarations, Metadata(source->config_json(), config, sources, files),
         {.if_exists = options.overwrites ? IfExists::kReplace : IfExists::kRefuse});
     for (const TextFile& file : files) {
       TensorWriter text(writer, Concat(kFilePrefix, file.name));
@@ -185,6 +198,7 @@ ConvertReport Convert(const Context& context, const std::string& path, const std
       text.Finish();
     }
     WriteTensors(context, *source, sources, options, writer);
+    WriteHeaderChecksum(declarations, writer);
     writer.Finish();
     report.output_bytes = writer.file_bytes();
     // Header, texts and padding are in the total but in no tensor.

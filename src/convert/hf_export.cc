@@ -105,6 +105,17 @@ void Fill(const PackedModel& model, const Filling& filling, size_t element_bytes
   }
 }
 
+// Integers have lost the source's bits.
+void CheckIsFloat(const PackedModel& model) {
+  for (const SafetensorsTensor& tensor : model.file().tensors()) {
+    if (tensor.name.starts_with(kFilePrefix) || IsPaddingName(tensor.name)) continue;
+    const auto dtype = DTypeFromSafetensors(tensor.dtype);
+    OPST_CHECK_IO(dtype && IsModelFloat(*dtype), model.file().path(),
+                  "only float weights go back to a Hugging Face folder; convert the source again",
+                  tensor.Describe());
+  }
+}
+
 // The element type of every source tensor: that of what it fills.
 std::vector<SafetensorsDeclaration> Declarations(const PackedModel& model,
                                                  const RecordedSource& recorded,
@@ -149,6 +160,7 @@ const SourceTensor* RecordedSource::Declare(const std::string& name,
 void ExportToHuggingFace(const std::string& packed, const std::string& folder) {
   return NamingOutOfMemory(packed, [&] {
     const auto model = PackedModel::Open(packed, LoadMode::kMap);
+    CheckIsFloat(*model);
     const ModelConfig& config = model->config();
     const RecordedSource recorded(*model);
     const SourceMap sources(recorded, FindFamily(config.family, packed), config);

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -33,8 +34,10 @@ class PackedModelTest : public ::testing::Test {
 
   void Rewrite(const std::string& bytes) { std::ofstream(copy_.output()) << bytes; }
   using Replacement = std::pair<std::string, std::string>;  // of equal length
+  // In a file of format 1, whose header has no checksum that would notice.
   void Replace(const std::vector<Replacement>& replacements) {
     std::string bytes = bytes_;
+    bytes.replace(bytes.find(kFormat), kFormat.size(), R"("opst_format":"1")");
     for (const auto& [from, to] : replacements) {
       ASSERT_EQ(from.size(), to.size());
       ASSERT_NE(bytes.find(from), std::string::npos) << from;
@@ -47,6 +50,7 @@ class PackedModelTest : public ::testing::Test {
                       [&] { PackedModel::Open(copy_.output(), LoadMode::kMap)->CheckChecksums(); });
   }
 
+  static constexpr std::string_view kFormat = R"("opst_format":"2")";
   Context context_;
   CheckpointCopy copy_;
   std::string bytes_;
@@ -82,8 +86,39 @@ TEST_F(PackedModelTest, ATruncatedFileIsRefused) {
 }
 
 TEST_F(PackedModelTest, ANewerFormatIsRefusedByNumber) {
-  Replace({{R"("opst_format":"1")", R"("opst_format":"2")"}});
-  EXPECT_THAT(ErrorOfOpening(), HasSubstr("reads packed files up to format 1"));
+  Replace({{R"("opst_format":"1")", R"("opst_format":"3")"}});
+  EXPECT_THAT(ErrorOfOpening(), HasSubstr("reads packed files up to format 2"));
+}
+
+TEST_F(PackedModelTest, AnOlderFormatIsRead) {
+  Replace({});
+  EXPECT_EQ(ErrorOfOpening(), "no error");
+}
+
+// Header, padding and data; the length in front of the header is read before anything else.
+TEST_F(PackedModelTest, EveryAlteredBitIsFound) {
+  const auto step = std::max<size_t>(bytes_.size() / 3000, 1);
+  for (size_t at = 0; at < bytes_.size(); at += step) {
+    std::string bytes = bytes_;
+    bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at / step % 8)));
+    Rewrite(bytes);
+    ASSERT_NE(ErrorOfOpening(), "no error") << "byte " << at;
+  }
+}
+
+// Not even without a look at the data: what the header says is checked whenever a file is opened.
+TEST_F(PackedModelTest, AnAlteredHeaderNeverOpens) {
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes_.data(), sizeof(header_bytes));
+  for (size_t at = 8; at < 8 + header_bytes; at += 7) {
+    std::string bytes = bytes_;
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    Rewrite(bytes);
+    EXPECT_NE(
+        ErrorIfAny(ErrorKind::kIo, [&] { PackedModel::Open(copy_.output(), LoadMode::kMap); }),
+        "no error")
+        << "byte " << at << ": " << bytes.substr(at - 8, 24);
+  }
 }
 
 TEST_F(PackedModelTest, AnotherRecipeThanTheConfigsIsRefused) {

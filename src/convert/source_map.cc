@@ -47,8 +47,9 @@ std::string MappedTensor::source_names() const {
   return Concat(names.front(), " ... ", names.back());
 }
 
-SourceMap::SourceMap(const ModelSource& checkpoint, const Family& family, const ModelConfig& config)
-    : checkpoint_(checkpoint), family_(family), config_(config) {
+SourceMap::SourceMap(const ModelSource& checkpoint, const Family& family, const ModelConfig& config,
+                     std::optional<WeightType> quantized)
+    : checkpoint_(checkpoint), family_(family), config_(config), quantized_(quantized) {
   for (const PackedTensor& packed : PackedTensors(config)) tensors_.push_back(Map(packed));
   if (config.ties_embeddings) CheckTiedHead();
   CheckAllUsed();
@@ -97,7 +98,8 @@ SourceRows SourceMap::TakeVector(std::string_view pattern, int64_t layer, int64_
 MappedTensor SourceMap::Map(const PackedTensor& packed) {
   MappedTensor mapped{packed, WeightFormat::kF32, SourcesOf(packed)};
   const SourceTensor& first = *mapped.matrices.front().parts.front().tensor;
-  mapped.format = FormatOfSource(first, checkpoint_.folder());
+  mapped.type = FormatOfSource(first, checkpoint_.folder());
+  if (quantized_ && packed.is_quantizable()) mapped.type = *quantized_;
   for (const SourceMatrix& source : mapped.matrices) {
     for (const SourceRows& part : source.parts) {
       OPST_CHECK_IO(part.tensor->tensor->dtype == first.tensor->dtype, checkpoint_.folder(),

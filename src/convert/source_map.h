@@ -41,7 +41,7 @@ struct SourceMatrix {
 
 struct MappedTensor {
   PackedTensor packed;
-  WeightFormat format;
+  WeightType type;                     // of the packed tensor
   std::vector<SourceMatrix> matrices;  // num_matrices of them
   std::string source_names() const;    // for the metadata: first … last, comma separated
 };
@@ -49,7 +49,9 @@ struct MappedTensor {
 class SourceMap {
  public:
   // Throws kIo naming missing tensors, wrong shapes, mixed dtypes, and source tensors left over.
-  SourceMap(const ModelSource& checkpoint, const Family& family, const ModelConfig& config);
+  //   quantized  what matrices that may be rounded become; none = they keep their dtype
+  SourceMap(const ModelSource& checkpoint, const Family& family, const ModelConfig& config,
+            std::optional<WeightType> quantized = std::nullopt);
 
   const std::vector<MappedTensor>& tensors() const { return tensors_; }
   const std::vector<std::string>& unused() const { return unused_; }
@@ -76,6 +78,7 @@ class SourceMap {
   const ModelSource& checkpoint_;
   const Family& family_;
   const ModelConfig& config_;
+  std::optional<WeightType> quantized_;
   std::vector<MappedTensor> tensors_;
   std::set<std::string_view> used_;
   std::vector<std::string> unused_;

@@ -53,6 +53,10 @@ Difference Compare(std::span<const float> values, const PlainMatrix& expected) {
 
 VerifyReport Verify(const Context& context, const std::string& path, const std::string& packed,
                     const ConvertOptions& options) {
+  OPST_CHECK_ARG(!options.quantized, "verify",
+                 "only float weights can be compared bit by bit; the rounding of integers shows in "
+                 "every logit, compare perplexities instead",
+                 options.quantized->ToString());
   return NamingOutOfMemory(packed, [&] {
     const std::unique_ptr<const ModelSource> source = OpenSource(path, options);
     const ModelConfig config = ReadModelConfig(source->config_json(), source->config_path());

@@ -49,6 +49,8 @@ class SafetensorsWriter {
   // The header keeps its length, so declare a placeholder that is at least as long.
   void SetMetadata(const std::string& key, const std::string& value);
 
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+
   // Every tensor must be complete.
   void Finish();
 

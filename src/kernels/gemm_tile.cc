@@ -3,30 +3,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm_tile.h"
 
+#include <cassert>
+
 #include "kernels/gemm_tile_formats.h"
 
 namespace opst {
 
 const TileKernels& GetTileKernels(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::kBf16:
-      return TileKernelsBf16();
-    case WeightFormat::kF16:
-      return TileKernelsF16();
-    case WeightFormat::kF32:
-      break;
-  }
+  assert(!IsInteger(format));
+  if (format == WeightFormat::kBf16) return TileKernelsBf16();
+  if (format == WeightFormat::kF16) return TileKernelsF16();
   return TileKernelsF32();
 }
 
-void DecodeSlab(WeightFormat format, const std::byte* slab, size_t k, float* out) noexcept {
-  switch (format) {
+const TileKernels& GetIntegerTileKernels(WeightFormat format) {
+  assert(IsInteger(format));
+  return format == WeightFormat::kInt8 ? TileKernelsInt8() : TileKernelsInt4();
+}
+
+void DecodeSlab(WeightType type, const std::byte* slab, size_t k, float* out) noexcept {
+  switch (type.format) {
+    case WeightFormat::kF32:
+      return DecodeSlabF32(slab, k, out);
     case WeightFormat::kBf16:
       return DecodeSlabBf16(slab, k, out);
     case WeightFormat::kF16:
       return DecodeSlabF16(slab, k, out);
-    case WeightFormat::kF32:
-      return DecodeSlabF32(slab, k, out);
+    case WeightFormat::kInt8:
+      return DecodeSlabInt8(slab, k, static_cast<size_t>(type.group), out);
+    case WeightFormat::kInt4:
+      return DecodeSlabInt4(slab, k, static_cast<size_t>(type.group), out);
   }
 }
 

@@ -42,6 +42,7 @@ struct TileRequest {
   float* c;                 // [rows, ldc]
   size_t ldc;
   TilePrefetch prefetch;
+  size_t group = 0;  // of integer weights
 };
 using TileFn = void (*)(const TileRequest& request) noexcept;
 
@@ -54,12 +55,19 @@ struct TileKernels {
   size_t PanelsPerTile(size_t rows) const { return tile[rows - 1][1] != nullptr ? 2 : 1; }
 };
 
-// The tiles of the best instruction set allowed (see isa.h).
+// The tiles of the best instruction set allowed (see isa.h), of f32, bf16 or f16 weights.
 const TileKernels& GetTileKernels(WeightFormat format);
 
-// Expands `k` inputs of one panel to f32 panel rows: out [k rounded up for bf16, 16]. Exact.
-// Pays when several tiles of rows run over the same slab.
-void DecodeSlab(WeightFormat format, const std::byte* slab, size_t k, float* out) noexcept;
+// Tiles of integer weights whose `a` holds rows of QuantizedRow (quantized_row.h), one every
+// kBlockK floats:
+//   c[r · ldc + 16 p + j] += Σ_g scale(r, g) · scale(p, j, g) · Σ_{k in g} q(r, k) · q(p, j, k)
+// Sums inside a group are exact; groups g are added in ascending order, in f32.
+const TileKernels& GetIntegerTileKernels(WeightFormat format);
+
+// Expands `k` inputs of one panel to f32 panel rows: out [k, 16], k rounded up to a pair of bf16 or
+// a group of integers. Exact but for integers, where scale · q is rounded once. Pays when several
+// tiles of rows run over the same slab.
+void DecodeSlab(WeightType type, const std::byte* slab, size_t k, float* out) noexcept;
 
 }  // namespace opst
 

@@ -12,9 +12,13 @@ namespace opst {
 const TileKernels& TileKernelsF32();
 const TileKernels& TileKernelsBf16();
 const TileKernels& TileKernelsF16();
+const TileKernels& TileKernelsInt8();
+const TileKernels& TileKernelsInt4();
 void DecodeSlabF32(const std::byte* slab, size_t k, float* out) noexcept;
 void DecodeSlabBf16(const std::byte* slab, size_t k, float* out) noexcept;
 void DecodeSlabF16(const std::byte* slab, size_t k, float* out) noexcept;
+void DecodeSlabInt8(const std::byte* slab, size_t k, size_t group, float* out) noexcept;
+void DecodeSlabInt4(const std::byte* slab, size_t k, size_t group, float* out) noexcept;
 
 }  // namespace opst
 

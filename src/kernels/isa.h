@@ -11,11 +11,14 @@
 namespace opst {
 
 // Names of the instruction sets that this build has and this machine runs, best first:
-// "avx512", "avx2", "sse2" on x86-64, "neon" on aarch64.
+// "avx512_vnni", "avx512", "avx2", "sse2" on x86-64, "neon" on aarch64.
 std::vector<std::string> AvailableIsas();
 
 // The one that kernels use from now on.
 std::string CurrentIsa();
+
+// Whether integer tiles may use the dot products of AVX-512 VNNI.
+bool UsesVnni();
 
 // Forces one of AvailableIsas(), or "auto" for the best; "baseline" is the last of them and "avx3"
 // another name of avx512. Holds for the whole process, because the function tables do;

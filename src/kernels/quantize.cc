@@ -55,6 +55,25 @@ void ToInt8Row(const float* HWY_RESTRICT x, size_t n, float scale, float offset,
   }
 }
 
+// Always four lanes, and product and difference rounded apart.
+float RoundToCodesRow(const float* HWY_RESTRICT x, size_t n, float scale, float inverse,
+                      float least, float most, int8_t* HWY_RESTRICT codes) {
+  const hn::CappedTag<float, 4> d;
+  const hn::Rebind<int8_t, decltype(d)> d8;
+  const size_t lanes = hn::Lanes(d);
+  auto sum = hn::Zero(d);
+  for (size_t i = 0; i < n; i += lanes) {
+    const auto value = hn::LoadU(d, x + i);
+    const auto scaled = hn::Mul(value, hn::Set(d, inverse));
+    const auto held = hn::Min(hn::Max(scaled, hn::Set(d, least)), hn::Set(d, most));
+    const auto code = hn::NearestInt(held);
+    const auto error = hn::Sub(value, hn::Mul(hn::Set(d, scale), hn::ConvertTo(d, code)));
+    sum = hn::Add(sum, hn::Mul(error, error));
+    hn::StoreU(hn::DemoteTo(d8, code), d8, codes + i);
+  }
+  return hn::ReduceSum(d, sum);
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace opst
@@ -65,11 +84,16 @@ namespace opst {
 namespace {
 HWY_EXPORT(MaxAbsRow);
 HWY_EXPORT(ToInt8Row);
+HWY_EXPORT(RoundToCodesRow);
 }  // namespace
 
 float MaxAbs(const float* x, size_t n) noexcept { return HWY_DYNAMIC_DISPATCH(MaxAbsRow)(x, n); }
 void ToInt8(const float* x, size_t n, float scale, float offset, int8_t* q) noexcept {
   HWY_DYNAMIC_DISPATCH(ToInt8Row)(x, n, scale, offset, q);
+}
+float RoundToCodes(const float* x, size_t n, float scale, float inverse, float least, float most,
+                   int8_t* codes) noexcept {
+  return HWY_DYNAMIC_DISPATCH(RoundToCodesRow)(x, n, scale, inverse, least, most, codes);
 }
 
 }  // namespace opst

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/packed_model.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -44,6 +45,7 @@ void PackedModel::ReadMetadata() {
                 Concat("this version reads packed files up to format ", kPackedFormat,
                        "; a newer version of the library is needed"),
                 "format ", version);
+  if (version >= kFirstFormatWithHeaderChecksum) CheckHeader();
   config_ = ReadModelConfig(Metadata(kConfigKey), file_.path());
   OPST_CHECK_IO(config_.ToJson() == Metadata(kRecipeKey), file_.path(),
                 "the recipe in the file must be the one this version reads from its config; "
@@ -55,10 +57,22 @@ void PackedModel::ReadMetadata() {
   }
 }
 
+void PackedModel::CheckHeader() const {
+  std::vector<HeaderEntry> tensors;
+  for (const SafetensorsTensor& stored : file_.tensors()) {
+    if (IsPaddingName(stored.name)) continue;
+    tensors.push_back({stored.name, stored.dtype, stored.shape});
+  }
+  const std::string found = HeaderChecksum(file_.metadata(), std::move(tensors));
+  const std::string& expected = Metadata(kHeaderChecksumKey);
+  OPST_CHECK_IO(found == expected, file_.path(),
+                Concat("checksum of the header must be ", expected), found);
+}
+
 void PackedModel::CheckTensors() const {
   for (const PackedTensor& tensor : tensors_) {
     const SafetensorsTensor& stored = Stored(tensor);
-    const std::vector<int64_t> shape = tensor.shape(FormatOfStored(tensor));
+    const std::vector<int64_t> shape = tensor.shape(TypeOfStored(tensor));
     OPST_CHECK_IO(stored.shape == shape, file_.path(),
                   Concat(tensor.name(), " must be ", ShapeText(shape)), stored.Describe());
     OPST_CHECK_IO(file_.FileOffset(stored) % 64 == 0, file_.path(),
@@ -78,9 +92,16 @@ const SafetensorsTensor& PackedModel::Stored(const PackedTensor& tensor) const {
   return file_.At(tensor.name());
 }
 
-WeightFormat PackedModel::FormatOfStored(const PackedTensor& tensor) const {
+WeightType PackedModel::TypeOfStored(const PackedTensor& tensor) const {
   const SafetensorsTensor& stored = Stored(tensor);
   const auto dtype = DTypeFromSafetensors(stored.dtype);
+  if (tensor.is_quantizable()) {
+    const auto type = dtype ? TypeOfPanels(*dtype, stored.shape) : std::nullopt;
+    OPST_CHECK_IO(type.has_value(), file_.path(),
+                  "matrices must be F32, BF16 or F16, or integers in groups of 32, 64 or 128",
+                  stored.Describe());
+    return *type;
+  }
   OPST_CHECK_IO(dtype && IsModelFloat(*dtype), file_.path(), "weights must be F32, BF16 or F16",
                 stored.Describe());
   return FormatOf(*dtype);
@@ -88,21 +109,22 @@ WeightFormat PackedModel::FormatOfStored(const PackedTensor& tensor) const {
 
 PackedWeights PackedModel::Panels(Role role, int64_t layer) const {
   const PackedTensor& tensor = Describe(role, layer);
-  return PackedWeights(tensor.layout_as(FormatOfStored(tensor)), tensor.num_matrices,
+  return PackedWeights(tensor.layout_as(TypeOfStored(tensor)), tensor.num_matrices,
                        file_.Bytes(Stored(tensor)).data(), self_.lock());
 }
 
 std::vector<float> PackedModel::Vector(Role role, int64_t layer) const {
   const PackedTensor& tensor = Describe(role, layer);
   std::vector<float> values(static_cast<size_t>(tensor.layout.in));
-  ConvertToFloat(DTypeOfFormat(FormatOfStored(tensor)), file_.Bytes(Stored(tensor)).data(),
+  ConvertToFloat(DTypeOfFormat(TypeOfStored(tensor).format), file_.Bytes(Stored(tensor)).data(),
                  values.size(), values.data());
   return values;
 }
 
 ConstTensorView PackedModel::Rows(Role role) const {
   const PackedTensor& tensor = Describe(role, -1);
-  return ConstTensorView(file_.Bytes(Stored(tensor)).data(), DTypeOfFormat(FormatOfStored(tensor)),
+  return ConstTensorView(file_.Bytes(Stored(tensor)).data(),
+                         DTypeOfFormat(TypeOfStored(tensor).format),
                          {tensor.layout.out, tensor.layout.in});
 }
 
@@ -113,9 +135,19 @@ std::optional<std::string_view> PackedModel::TextFile(std::string_view name) con
   return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
+void PackedModel::CheckPadding(const SafetensorsTensor& stored) const {
+  const auto bytes = file_.Bytes(stored);
+  const bool is_zero =
+      std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; });
+  OPST_CHECK_IO(is_zero, file_.path(), "padding must be zeros", stored.Describe());
+}
+
 void PackedModel::CheckChecksums() const {
   for (const SafetensorsTensor& stored : file_.tensors()) {
-    if (IsPaddingName(stored.name)) continue;
+    if (IsPaddingName(stored.name)) {
+      CheckPadding(stored);
+      continue;
+    }
     const std::string& expected = Metadata(Concat(kChecksumPrefix, stored.name));
     const std::string found = ChecksumHex(ChecksumOf(file_.Bytes(stored)));
     file_.file().DontNeed(file_.FileOffset(stored), stored.num_bytes);

@@ -48,7 +48,9 @@ class PackedModel {
   void CheckTensors() const;
   const PackedTensor& Describe(Role role, int64_t layer) const;
   const SafetensorsTensor& Stored(const PackedTensor& tensor) const;
-  WeightFormat FormatOfStored(const PackedTensor& tensor) const;
+  WeightType TypeOfStored(const PackedTensor& tensor) const;
+  void CheckHeader() const;
+  void CheckPadding(const SafetensorsTensor& stored) const;
   const std::string& Metadata(std::string_view key) const;
 
   SafetensorsFile file_;

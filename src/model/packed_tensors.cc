@@ -3,9 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/packed_tensors.h"
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
+#include "io/checksum.h"
+#include "io/safetensors_dtype.h"
 
 namespace opst {
 namespace {
@@ -176,26 +180,86 @@ std::string PackedTensor::name() const {
   return layer < 0 ? std::string(RoleName(role)) : Concat("layers.", layer, ".", RoleName(role));
 }
 
-PanelLayout PackedTensor::layout_as(WeightFormat format) const {
+bool PackedTensor::is_quantizable() const {
+  switch (role) {
+    case Role::kQkv:
+    case Role::kQueryDown:
+    case Role::kQueryUp:
+    case Role::kKvDown:
+    case Role::kAttentionOut:
+    case Role::kGateUp:
+    case Role::kDown:
+    case Role::kSharedGateUp:
+    case Role::kSharedDown:
+    case Role::kDenseGateUp:
+    case Role::kDenseDown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+PanelLayout PackedTensor::layout_as(WeightType type) const {
   PanelLayout result = layout;
-  result.format = format;
+  result.format = type.format;
+  result.group = type.group;
   return result;
 }
 
-std::vector<int64_t> PackedTensor::shape(WeightFormat format) const {
+std::vector<int64_t> PackedTensor::shape(WeightType type) const {
   if (storage == Storage::kVector) return {layout.in};
   if (storage == Storage::kRows) return {layout.out, layout.in};
-  const int64_t panels = layout.num_panels();
-  if (format == WeightFormat::kBf16) {
-    return {num_matrices, panels, (layout.in + 1) / 2, PanelLayout::kWidth, 2};
+  const PanelLayout panels = layout_as(type);
+  if (IsInteger(type.format)) {
+    return {num_matrices, panels.num_panels(), panels.num_groups(),
+            static_cast<int64_t>(panels.group_bytes())};
   }
-  return {num_matrices, panels, layout.in, PanelLayout::kWidth};
+  if (type.format == WeightFormat::kBf16) {
+    return {num_matrices, panels.num_panels(), (layout.in + 1) / 2, PanelLayout::kWidth, 2};
+  }
+  return {num_matrices, panels.num_panels(), layout.in, PanelLayout::kWidth};
 }
 
-uint64_t PackedTensor::num_bytes(WeightFormat format) const {
-  uint64_t elements = 1;
-  for (const int64_t extent : shape(format)) elements *= static_cast<uint64_t>(extent);
-  return elements * ByteSize(DTypeOfFormat(format));
+DType StoredDType(WeightFormat format) {
+  return format == WeightFormat::kInt8 ? DType::kI8 : DTypeOfFormat(format);
+}
+
+std::optional<WeightType> TypeOfPanels(DType dtype, const std::vector<int64_t>& shape) {
+  if (IsModelFloat(dtype)) return FormatOf(dtype);
+  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+    for (const int64_t group : kGroups) {
+      const PanelLayout layout{format, PanelOrder::kPlain, 1, group, group};
+      if (dtype == StoredDType(format) && shape.size() == 4 &&
+          shape[3] == static_cast<int64_t>(layout.group_bytes())) {
+        return WeightType(format, group);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::string HeaderChecksum(const std::map<std::string, std::string>& metadata,
+                           std::vector<HeaderEntry> tensors) {
+  Checksum checksum;
+  // Lengths in between: neighbours must not be able to trade bytes.
+  const auto add = [&](std::string_view text) {
+    const std::string length = Concat(text.size(), ":");
+    checksum.Update(std::as_bytes(std::span(length)));
+    checksum.Update(std::as_bytes(std::span(text)));
+  };
+  for (const auto& [key, value] : metadata) {
+    if (key == kHeaderChecksumKey) continue;
+    add(key);
+    add(value);
+  }
+  std::sort(tensors.begin(), tensors.end(),
+            [](const HeaderEntry& a, const HeaderEntry& b) { return a.name < b.name; });
+  for (const HeaderEntry& tensor : tensors) {
+    add(tensor.name);
+    add(tensor.dtype);
+    add(ShapeText(tensor.shape));
+  }
+  return checksum.Hex();
 }
 
 std::vector<PackedTensor> PackedTensors(const ModelConfig& config) {

@@ -6,6 +6,8 @@
 #define OPST_MODEL_PACKED_TENSORS_H_
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,13 +18,17 @@
 namespace opst {
 
 // Version of the file, in the metadata under kFormatKey. Older ones are read, newer ones refused.
-inline constexpr int kPackedFormat = 1;
+// 2: int8 and int4 panels, and a checksum of the header itself.
+inline constexpr int kPackedFormat = 2;
 inline constexpr std::string_view kFormatKey = "opst_format";
 inline constexpr std::string_view kConfigKey = "config";  // the source's config.json
 inline constexpr std::string_view kRecipeKey = "recipe";  // ModelConfig::ToJson of it
 // Metadata of one tensor: "source.<name>" and "checksum.<name>" (XXH3, 16 hex digits).
 inline constexpr std::string_view kSourcePrefix = "source.";
 inline constexpr std::string_view kChecksumPrefix = "checksum.";
+// Metadata of the header: HeaderChecksum, in formats from 2 on.
+inline constexpr std::string_view kHeaderChecksumKey = "header_checksum";
+inline constexpr int kFirstFormatWithHeaderChecksum = 2;
 // Text files of the source kept as U8 tensors: "file.tokenizer.json".
 inline constexpr std::string_view kFilePrefix = "file.";
 
@@ -76,13 +82,30 @@ struct PackedTensor {
 
   // "head", "layers.3.moe.gate_up"
   std::string name() const;
-  // Shape in the file for a format: [n], [V,H], or panels [E, panels, K, 16] — for bf16
-  // [E, panels, ⌈K/2⌉, 16, 2].
-  std::vector<int64_t> shape(WeightFormat format) const;
-  // The layout with a format.
-  PanelLayout layout_as(WeightFormat format) const;
-  uint64_t num_bytes(WeightFormat format) const;
+  // Whether a converter may round it to integers: matrices of experts, dense blocks and attention.
+  // Not the router, the head, embeddings, norms, biases and the small matrices of latent heads.
+  bool is_quantizable() const;
+  // Shape in the file for a type: [n], [V,H], or panels [E, panels, K, 16] — for bf16
+  // [E, panels, ⌈K/2⌉, 16, 2], for integers [E, panels, groups, bytes of a group with its scales].
+  std::vector<int64_t> shape(WeightType type) const;
+  // The layout with a type.
+  PanelLayout layout_as(WeightType type) const;
 };
+
+// The type of panels that a tensor of this dtype and shape holds; none if there is no such.
+std::optional<WeightType> TypeOfPanels(DType dtype, const std::vector<int64_t>& shape);
+// What a file calls the elements of a type: f32, bf16, f16, i8 for int8 panels, u8 for int4.
+DType StoredDType(WeightFormat format);
+
+// Name, dtype and shape of a tensor of the file.
+struct HeaderEntry {
+  std::string_view name;
+  std::string_view dtype;
+  std::vector<int64_t> shape;
+};
+// Over the metadata, but for its own entry, and over the tensors, but for padding. 16 hex digits.
+std::string HeaderChecksum(const std::map<std::string, std::string>& metadata,
+                           std::vector<HeaderEntry> tensors);
 
 // All tensors of a model in file order: the order in which a forward pass reads them.
 std::vector<PackedTensor> PackedTensors(const ModelConfig& config);

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/thread_pool.h"
 #include "kernels/rows.h"
+#include "pack/integer_panel.h"
 
 namespace opst {
 namespace {
@@ -61,6 +62,14 @@ void PackPanel(const PanelRows& rows, DType from, DType to, int64_t in, std::byt
   }
 }
 
+void ReadGroup(const PanelRows& rows, DType from, int64_t first, int64_t count, GroupRows& values) {
+  for (size_t lane = 0; lane < rows.size(); ++lane) {
+    if (rows[lane] == nullptr) continue;
+    ConvertToFloat(from, rows[lane] + static_cast<size_t>(first) * ByteSize(from),
+                   static_cast<size_t>(count), values[lane].data());
+  }
+}
+
 // row_of(source row of W) = its bytes.
 template <typename RowOf>
 void PackRows(const PanelLayout& layout, DType from, RowOf row_of, std::byte* out) {
@@ -72,7 +81,12 @@ void PackRows(const PanelLayout& layout, DType from, RowOf row_of, std::byte* ou
       rows[static_cast<size_t>(lane)] = source < 0 ? nullptr : row_of(source);
     }
     std::byte* dst = out + static_cast<size_t>(panel) * layout.panel_bytes();
-    if (layout.format == WeightFormat::kF32) {
+    if (IsInteger(layout.format)) {
+      const auto read = [&](int64_t first, int64_t count, GroupRows& values) {
+        ReadGroup(rows, from, first, count, values);
+      };
+      PackIntegerPanel(layout, read, dst);
+    } else if (layout.format == WeightFormat::kF32) {
       PackPanel<uint32_t, 1>(rows, from, to, layout.in, dst);
     } else if (layout.format == WeightFormat::kBf16) {
       PackPanel<uint16_t, 2>(rows, from, to, layout.in, dst);
@@ -88,6 +102,7 @@ void CheckDestination(const PanelLayout& layout, ConstTensorView weights, const 
   const ConstTensorView panels(out, DType::kU8, Shape{static_cast<int64_t>(layout.matrix_bytes())});
   OPST_CHECK_ARG(!panels.Overlaps(weights), "pack", "panels must not overlap the weights",
                  weights.ToString());
+  CheckGroup(layout.type());
 }
 
 void CheckSource(ConstTensorView weights, int64_t out, int64_t in) {
@@ -123,7 +138,7 @@ void PackGateUp(const PanelLayout& layout, ConstTensorView gate, ConstTensorView
   PackRows(layout, gate.dtype(), row_of, out);
 }
 
-PackedWeights PackExperts(const Context& context, ConstTensorView weights, WeightFormat format,
+PackedWeights PackExperts(const Context& context, ConstTensorView weights, WeightType type,
                           PanelOrder order) {
   OPST_CHECK_ARG(weights.rank() == 3, "pack", "expert weights must be [E, out, in]",
                  weights.ToString());
@@ -131,7 +146,8 @@ PackedWeights PackExperts(const Context& context, ConstTensorView weights, Weigh
                  weights.ToString());
   OPST_CHECK_ARG(order == PanelOrder::kPlain || weights.dim(1) % 2 == 0, "pack",
                  "gate_up weights must have an even number of rows (2F)", weights.ToString());
-  const PanelLayout layout{format, order, weights.dim(1), weights.dim(2)};
+  CheckGroup(type);
+  const PanelLayout layout{type.format, order, weights.dim(1), weights.dim(2), type.group};
   const int64_t num_experts = weights.dim(0);
   const size_t bytes = static_cast<size_t>(num_experts) * layout.matrix_bytes();
   auto buffer = std::make_shared<AlignedBuffer>(

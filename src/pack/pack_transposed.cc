@@ -14,6 +14,7 @@
 #include "base/thread_pool.h"
 #include "kernels/rows.h"
 #include "opst/pack.h"
+#include "pack/integer_panel.h"
 
 namespace opst {
 namespace {
@@ -46,13 +47,31 @@ void PackPanel(ConstTensorView rows, int64_t first_column, int64_t num_columns, 
   }
 }
 
+void ReadGroup(ConstTensorView rows, int64_t first_column, int64_t num_columns, int64_t first_input,
+               int64_t num_inputs, GroupRows& values) {
+  const size_t offset = static_cast<size_t>(first_column) * ByteSize(rows.dtype());
+  for (int64_t k = 0; k < num_inputs; ++k) {
+    std::array<float, kWidth> columns;
+    ConvertToFloat(rows.dtype(), rows.row(first_input + k) + offset,
+                   static_cast<size_t>(num_columns), columns.data());
+    for (size_t lane = 0; lane < static_cast<size_t>(num_columns); ++lane) {
+      values[lane][static_cast<size_t>(k)] = columns[lane];
+    }
+  }
+}
+
 void PackTransposed(const PanelLayout& layout, ConstTensorView rows, std::byte* out) {
   const DType to = DTypeOfFormat(layout.format);
   for (int64_t panel = 0; panel < layout.num_panels(); ++panel) {
     const int64_t first = panel * kWidth;
     const int64_t count = std::min(kWidth, layout.out - first);
     std::byte* place = out + static_cast<size_t>(panel) * layout.panel_bytes();
-    if (layout.format == WeightFormat::kF32) {
+    if (IsInteger(layout.format)) {
+      const auto read = [&](int64_t first_input, int64_t num_inputs, GroupRows& values) {
+        ReadGroup(rows, first, count, first_input, num_inputs, values);
+      };
+      PackIntegerPanel(layout, read, place);
+    } else if (layout.format == WeightFormat::kF32) {
       PackPanel<uint32_t, 1>(rows, first, count, to, place);
     } else if (layout.format == WeightFormat::kBf16) {
       PackPanel<uint16_t, 2>(rows, first, count, to, place);
@@ -65,12 +84,14 @@ void PackTransposed(const PanelLayout& layout, ConstTensorView rows, std::byte* 
 }  // namespace
 
 PackedWeights PackExpertsTransposed(const Context& context, ConstTensorView weights,
-                                    WeightFormat format) {
+                                    WeightType type) {
   OPST_CHECK_ARG(weights.rank() == 3, "pack", "expert weights must be [E, in, out]",
                  weights.ToString());
   OPST_CHECK_ARG(IsModelFloat(weights.dtype()), "pack", "weights must be f32, bf16 or f16",
                  weights.ToString());
-  const PanelLayout layout{format, PanelOrder::kPlain, weights.dim(2), weights.dim(1)};
+  CheckGroup(type);
+  const PanelLayout layout{type.format, PanelOrder::kPlain, weights.dim(2), weights.dim(1),
+                           type.group};
   const int64_t num_experts = weights.dim(0);
   const size_t bytes = static_cast<size_t>(num_experts) * layout.matrix_bytes();
   auto buffer = std::make_shared<AlignedBuffer>(

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "tensor/integer_panels.h"
 
 namespace opst {
 namespace {
@@ -25,9 +26,31 @@ std::pair<int64_t, int64_t> PanelAndLane(const PanelLayout& layout, int64_t row)
           half * PanelLayout::kPairWidth + column % PanelLayout::kPairWidth};
 }
 
+float IntegerAt(const PanelLayout& layout, const std::byte* matrix, int64_t panel, int64_t lane,
+                int64_t k) {
+  F16 scale;
+  std::memcpy(&scale, matrix + layout.ScaleOffset(panel, lane, k), sizeof(scale));
+  const auto byte = std::to_integer<uint8_t>(matrix[layout.ElementOffset(panel, lane, k)]);
+  if (layout.format == WeightFormat::kInt8) {
+    return ToFloat(scale) * static_cast<float>(static_cast<int8_t>(byte));
+  }
+  const bool is_high = kNibbleOfInput[static_cast<size_t>(k) % kInt4PerLane] % 2 != 0;
+  const int code = is_high ? byte >> 4 : byte & 0x0F;
+  return ToFloat(scale) * static_cast<float>(code - kInt4Zero);
+}
+
 }  // namespace
 
-std::string_view Name(WeightFormat format) { return Name(DTypeOfFormat(format)); }
+std::string_view Name(WeightFormat format) {
+  if (format == WeightFormat::kInt8) return "int8";
+  if (format == WeightFormat::kInt4) return "int4";
+  return Name(DTypeOfFormat(format));
+}
+
+std::string WeightType::ToString() const {
+  return IsInteger(format) ? Concat(Name(format), " in groups of ", group)
+                           : std::string(Name(format));
+}
 
 WeightFormat FormatOf(DType dtype) {
   switch (dtype) {
@@ -50,6 +73,9 @@ DType DTypeOfFormat(WeightFormat format) {
       return DType::kBf16;
     case WeightFormat::kF16:
       return DType::kF16;
+    case WeightFormat::kInt8:
+    case WeightFormat::kInt4:
+      return DType::kU8;
   }
   return DType::kF32;
 }
@@ -58,7 +84,15 @@ int64_t PanelLayout::num_panels() const {
   return order == PanelOrder::kPlain ? CeilDiv(out, kWidth) : CeilDiv(out / 2, kPairWidth);
 }
 
+int64_t PanelLayout::num_groups() const { return CeilDiv(in, group); }
+
+size_t PanelLayout::group_bytes() const {
+  const int64_t lane_bytes = format == WeightFormat::kInt4 ? group / 2 : group;
+  return static_cast<size_t>((lane_bytes + static_cast<int64_t>(sizeof(F16))) * kWidth);
+}
+
 size_t PanelLayout::slab_bytes(int64_t k) const {
+  if (IsInteger(format)) return static_cast<size_t>(CeilDiv(k, group)) * group_bytes();
   const int64_t stored = format == WeightFormat::kBf16 ? k + (k & 1) : k;
   return static_cast<size_t>(stored * kWidth) * ByteSize(DTypeOfFormat(format));
 }
@@ -81,6 +115,16 @@ int64_t PanelLayout::SourceRow(int64_t panel, int64_t lane) const {
 }
 
 size_t PanelLayout::ElementOffset(int64_t panel, int64_t lane, int64_t k) const {
+  if (IsInteger(format)) {
+    const bool is_int8 = format == WeightFormat::kInt8;
+    const size_t per_lane = is_int8 ? kInt8PerLane : kInt4PerLane;
+    const size_t row = static_cast<size_t>(k % group) / per_lane;
+    const size_t at = static_cast<size_t>(k) % per_lane;
+    const size_t byte = is_int8 ? kByteOfInput[at] : kNibbleOfInput[at] / 2;
+    return static_cast<size_t>(panel) * panel_bytes() +
+           static_cast<size_t>(k / group) * group_bytes() +
+           (row * kWidth + static_cast<size_t>(lane)) * sizeof(uint32_t) + byte;
+  }
   const size_t element = ByteSize(DTypeOfFormat(format));
   const size_t base = static_cast<size_t>(panel) * panel_bytes();
   if (format == WeightFormat::kBf16) {
@@ -90,8 +134,14 @@ size_t PanelLayout::ElementOffset(int64_t panel, int64_t lane, int64_t k) const 
   return base + static_cast<size_t>(k * kWidth + lane) * element;
 }
 
+size_t PanelLayout::ScaleOffset(int64_t panel, int64_t lane, int64_t k) const {
+  return static_cast<size_t>(panel) * panel_bytes() +
+         static_cast<size_t>(k / group + 1) * group_bytes() -
+         static_cast<size_t>(kWidth - lane) * sizeof(F16);
+}
+
 std::string PanelLayout::ToString() const {
-  return Concat("[", out, ",", in, "] ", Name(format),
+  return Concat("[", out, ",", in, "] ", type().ToString(),
                 order == PanelOrder::kGateUp ? " gate_up panels" : " panels");
 }
 
@@ -110,6 +160,7 @@ PackedWeights::PackedWeights(PanelLayout layout, std::vector<const std::byte*> e
 
 float PackedWeights::At(int64_t expert_index, int64_t row, int64_t k) const {
   const auto [panel, lane] = PanelAndLane(layout_, row);
+  if (IsInteger(layout_.format)) return IntegerAt(layout_, expert(expert_index), panel, lane, k);
   const std::byte* element = expert(expert_index) + layout_.ElementOffset(panel, lane, k);
   if (layout_.format == WeightFormat::kF32) {
     float value = 0;

@@ -60,7 +60,7 @@ class FileFormatTest(unittest.TestCase):
             keys = header["__metadata__"]
             found = {re.sub(r"^(source|checksum)\..*", r"\1.NAME", key) for key in keys}
             self.assertEqual(found, listed)
-            self.assertEqual(keys["opst_format"], "1")
+            self.assertEqual(keys["opst_format"], "2")
             self.assertTrue(all(re.fullmatch("[0-9a-f]{16}", keys[key]) for key in keys if key.startswith("checksum.")))
 
     def test_tensors_are_aligned(self):

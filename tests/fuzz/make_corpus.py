@@ -227,7 +227,7 @@ def packed(tool):
         content = (root / "m.opst").read_bytes()
     write("packed", "good", content)
     write("packed", "truncated", content[:-1])
-    write("packed", "newer_format", content.replace(b'"opst_format":"1"', b'"opst_format":"9"'))
+    write("packed", "newer_format", content.replace(b'"opst_format":"2"', b'"opst_format":"9"'))
     write("packed", "flipped", content[:-7] + bytes([content[-7] ^ 16]) + content[-6:])
 
 

@@ -157,6 +157,7 @@ void AddLimits(CLI::App& bench) {
 struct LayerArguments : BenchArguments {
   TokenArguments batch;
   WeightFormat format = WeightFormat::kF32;
+  int64_t group = kDefaultGroup;
   bool runs_plain_loop = true;
 };
 
@@ -165,10 +166,16 @@ void AddLayer(CLI::App& bench) {
   CLI::App* command =
       bench.add_subcommand("layer", "One fused MoE layer, beside a plain C++ loop and the limits");
   AddTokenArguments(*command, arguments->batch);
-  AddChoice<WeightFormat>(
-      *command, "--weights", arguments->format,
-      {{"f32", WeightFormat::kF32}, {"bf16", WeightFormat::kBf16}, {"f16", WeightFormat::kF16}},
-      "Weight format");
+  AddChoice<WeightFormat>(*command, "--weights", arguments->format,
+                          {{"f32", WeightFormat::kF32},
+                           {"bf16", WeightFormat::kBf16},
+                           {"f16", WeightFormat::kF16},
+                           {"int8", WeightFormat::kInt8},
+                           {"int4", WeightFormat::kInt4}},
+                          "Weight format");
+  command->add_option("--group", arguments->group, "Inputs that share a scale of int8 or int4")
+      ->transform(CLI::IsMember({"32", "64", "128"}))
+      ->capture_default_str();
   command->add_flag("--plain-loop,--plain_loop,!--no-plain-loop,!--no_plain_loop",
                     arguments->runs_plain_loop,
                     "Run the plain loop beside ours (default); --no-plain-loop saves its time and "
@@ -178,7 +185,7 @@ void AddLayer(CLI::App& bench) {
     const LayerShape shape = bench::FindShape(arguments->batch.shape);
     const bench::LayerBenchOptions options{.shape = shape,
                                            .tokens = TokensOf(arguments->batch, shape.all_tokens()),
-                                           .format = arguments->format,
+                                           .type = {arguments->format, arguments->group},
                                            .routing = arguments->batch.routing,
                                            .runs_plain_loop = arguments->runs_plain_loop,
                                            .runs = arguments->runs};

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 
+#include "base/check.h"
 #include "base/strings.h"
 #include "command_line.h"
 #include "commands.h"
@@ -16,6 +17,7 @@ struct ConvertArguments {
   std::string source;
   std::string output;
   std::string weights = "bf16";
+  int64_t group = kDefaultGroup;
   std::vector<int64_t> upcycle;  // E, k
   std::vector<int64_t> split;
   bool verifies = false;
@@ -33,6 +35,11 @@ ConvertOptions OptionsOf(const ConvertArguments& arguments) {
   using Kind = MoeOfDenseOptions::Kind;
   ConvertOptions options = arguments.options;
   options.expanded = TypeNamed(arguments.weights);
+  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+    if (Name(format) != arguments.weights) continue;
+    options.quantized = WeightType(format, arguments.group);
+    options.expanded = DType::kF32;  // so that quantised sources are not rounded twice
+  }
   if (!arguments.upcycle.empty()) {
     options.moe_of_dense = {Kind::kUpcycle, arguments.upcycle[0], arguments.upcycle[1]};
   } else if (!arguments.split.empty()) {
@@ -70,6 +77,9 @@ void RunConvert(const Settings& settings, const ConvertArguments& arguments) {
   const Context context = settings.MakeContext();
   Progress progress("convert");
   ConvertOptions options = OptionsOf(arguments);
+  OPST_CHECK_ARG(!arguments.verifies || !options.quantized, "convert",
+                 "--verify compares float weights; for integers compare `opst perplexity`",
+                 "--weights ", arguments.weights);
   options.on_progress = [&](uint64_t done, uint64_t total) { progress.Show(done, total); };
   const ConvertReport report = Convert(context, arguments.source, arguments.output, options);
   progress.Clear();
@@ -102,9 +112,14 @@ void AddConvert(CLI::App& app) {
   command->add_flag("--strict", arguments->options.is_strict,
                     "Fail on config.json fields that no rule names");
   command
-      ->add_option("--weights", arguments->weights,
-                   "What quantised tensors become: bf16, f16 or f32; others keep their type")
-      ->transform(CLI::IsMember({"bf16", "f16", "f32"}, CLI::ignore_case))
+      ->add_option(
+          "--weights", arguments->weights,
+          "bf16, f16 or f32: what quantised tensors become, others keep their type; int8 or "
+          "int4: what experts, dense blocks and attention are rounded to")
+      ->transform(CLI::IsMember({"bf16", "f16", "f32", "int8", "int4"}, CLI::ignore_case))
+      ->capture_default_str();
+  command->add_option("--group", arguments->group, "Inputs that share a scale of int8 or int4")
+      ->transform(CLI::IsMember({"32", "64", "128"}))
       ->capture_default_str();
   command->add_flag("--verify", arguments->verifies,
                     "Compare with a plain evaluation of the source on a fixed text (slow)");

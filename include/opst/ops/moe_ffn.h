@@ -41,10 +41,10 @@ struct MoeFfnOptions {
 // Two phases, one after the other: tasks of (expert, rows, columns) make the activations; then
 // blocks of output columns walk all experts, so that every output element has one writer and the
 // result has the same bits for any number of threads, batch neighbours or chunking.
-// Accuracy: as grouped_matmul, activations kept in f32, combined in f32, rounded once.
-// Cost: 6·R·H·F flop. Memory beyond the arguments: at most the setting stage1_buffer_size (256MB);
-// tokens are taken in chunks that fit.
-// Errors (kInvalidArgument): shapes, dtypes or layouts that do not fit, each named with its facts.
+// Accuracy: as grouped_matmul, activations kept in f32 (integer weights: rounded as x is), combined
+// in f32, rounded once. Cost: 6·R·H·F flop. Memory beyond the arguments: at most the setting
+// stage1_buffer_size (256MB); tokens are taken in chunks that fit. Errors (kInvalidArgument):
+// shapes, dtypes or layouts that do not fit, each named with its facts.
 void MoeFfn(const Context& context, ConstTensorView x, const RoutingPlan& plan,
             const ExpertWeights& experts, const MoeFfnOptions& options, TensorView out);
 

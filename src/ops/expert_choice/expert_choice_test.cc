@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "ops/testing/contexts.h"
 
 namespace opst {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "ops/testing/contexts.h"
 #include "opst/ops/gating.h"
 

@@ -65,6 +65,7 @@ void MultiplyTask(const PanelProduct& product, const PanelLayout& layout, const 
     for (size_t row = 0; row < num_rows; ++row) {
       GatherInputs(x, source_row(task.first_row + static_cast<int64_t>(row)), block * kBlockK,
                    BlockLength(k, block), out + row * kBlockK);
+      product.PrepareRow(out + row * kBlockK, BlockLength(k, block));
     }
   };
   std::fill_n(scratch.c, num_rows * kTaskColumns, 0.0f);

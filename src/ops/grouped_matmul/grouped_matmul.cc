@@ -101,7 +101,7 @@ void GroupedMatmulTiled(const Context& context, const GroupedMatmulRequest& requ
   }
   const std::vector<ExpertTask> tasks =
       MakeExpertTasks(counts, layout.num_panels(), context.config().GetInt("expert_batch_size"));
-  const PanelProduct product(layout);
+  const PanelProduct product(layout, ActivationFormatOf(context.config()));
   const size_t scratch_floats = TaskScratchFloats(static_cast<size_t>(layout.in));
   const auto num_workers = static_cast<size_t>(context.num_threads());
   const ScratchPool::Lease arena = context.scratch().Borrow();

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "ops/testing/contexts.h"
 #include "ops/testing/matrix.h"
 #include "opst/ops/grouped_matmul.h"

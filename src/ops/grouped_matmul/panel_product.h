@@ -7,19 +7,27 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
+#include "base/config.h"
 #include "kernels/gemm_tile.h"
+#include "kernels/quantized_row.h"
 #include "opst/packed_weights.h"
 
 namespace opst {
 
 // Rows of A are kept in blocks of kBlockK inputs: element (row, k) of block b = k / 256 stands at
 // b·block_stride + row·256 + k mod 256. Unused inputs of the last block up to an even count are 0.
+// Rows that were rounded to integers stand in the same places (QuantizedRow).
 struct BlockedRows {
   const float* data = nullptr;
   size_t block_stride = 0;  // floats between blocks, ≥ rows · 256
   size_t num_rows = 0;
 };
+
+// What rows of A are rounded to when weights are integers: the setting `act`.
+enum class ActivationFormat : uint8_t { kF32, kInt16, kInt8 };
+ActivationFormat ActivationFormatOf(const Config& config);
 
 // Number of blocks of K inputs, and the inputs in block b.
 inline size_t NumBlocks(size_t k) { return (k + kBlockK - 1) / kBlockK; }
@@ -31,9 +39,16 @@ class PanelProduct {
   // Floats of scratch that one worker needs: two panels of one block, expanded to f32.
   static constexpr size_t kScratchFloats = kMaxTilePanels * kBlockK * kPanelWidth;
 
-  explicit PanelProduct(const PanelLayout& layout);
-  // Panels that stand `panel_stride` bytes apart instead of one after the other.
+  // What rows of A are rounded to when weights are integers; float weights take them as they are.
+  explicit PanelProduct(const PanelLayout& layout,
+                        ActivationFormat activations = ActivationFormat::kF32);
+  // Panels of floats that stand `panel_stride` bytes apart instead of one after the other.
   PanelProduct(const PanelLayout& layout, size_t panel_stride);
+
+  // Must be called once for every row of a block of A with its `k` inputs, before it is multiplied.
+  void PrepareRow(float* row, size_t k) const {
+    if (quantizes_) QuantizeRow(row, k, static_cast<size_t>(layout_.group), largest_);
+  }
 
   // Rows that one tile covers: with no more rows, weights are read in one sequential stream.
   size_t max_tile_rows() const { return tiles_.max_rows; }
@@ -57,12 +72,22 @@ class PanelProduct {
     size_t k;
     TilePrefetch next;  // bytes_per_chunk still unset
   };
-  const std::byte* NextSlab(size_t block, const std::byte* panels, size_t num_panels,
-                            size_t panel) const;
+  // A pair of panels and a block of inputs in the walk over a matrix.
+  struct Place {
+    const std::byte* panels;  // of the walk
+    size_t num_panels;
+    size_t block;
+    size_t panel;  // first of the pair
+  };
+  const std::byte* WeightsAfter(const Place& place, bool has_many_rows) const;
+  void MultiplyPair(const float* a_block, size_t num_rows, const Place& place, float* c, size_t ldc,
+                    float* scratch) const;
   void MultiplyGroup(const TileKernels& tiles, const float* a_block, size_t num_rows,
                      const Group& group, float* c, size_t ldc) const;
 
   const PanelLayout layout_;
+  bool quantizes_;  // rows of A, for integer tiles
+  float largest_;   // integer of a quantised row
   const TileKernels& tiles_;
   const TileKernels& f32_tiles_;
   size_t panel_stride_;

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "ops/testing/contexts.h"
 #include "opst/ops/gating.h"
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "ops/testing/contexts.h"
 #include "opst/ops/gating.h"
 

@@ -24,12 +24,13 @@ int64_t ColumnPanels(int64_t num_panels, int num_workers) {
 
 }  // namespace
 
-FusedShape::FusedShape(const MoeFfnRequest& request, int num_workers)
-    : hidden(static_cast<size_t>(request.x.dim(1))) {
+FusedShape::FusedShape(const Context& context, const MoeFfnRequest& request)
+    : hidden(static_cast<size_t>(request.x.dim(1))),
+      activations(ActivationFormatOf(context.config())) {
   const PanelLayout& down = request.experts->down.layout();
   ffn_blocks = NumBlocks(static_cast<size_t>(down.in));
   ffn_floats = ffn_blocks * kBlockK;
-  column_panels = ColumnPanels(down.num_panels(), num_workers);
+  column_panels = ColumnPanels(down.num_panels(), context.num_threads());
   column_floats = static_cast<size_t>(column_panels) * kPanelWidth;
   worker_floats = TaskScratchFloats(hidden);
 }
@@ -43,8 +44,8 @@ FusedChunk::FusedChunk(const MoeFfnRequest& request, const FusedShape& shape,
     : request_(request),
       shape_(shape),
       chunk_(chunk),
-      up_product_(request.experts->gate_up.layout()),
-      down_product_(request.experts->down.layout()),
+      up_product_(request.experts->gate_up.layout(), shape.activations),
+      down_product_(request.experts->down.layout(), shape.activations),
       up_tasks_(MakeExpertTasks(chunk.row_counts, request.experts->gate_up.layout().num_panels(),
                                 rows_per_task)),
       activations_(activations) {}
@@ -103,6 +104,7 @@ void FusedChunk::RunUp(size_t index, float* worker_scratch) const {
                     scratch.c + static_cast<size_t>(row) * kTaskColumns,
                     static_cast<size_t>(task.num_panels), activated);
     if (clears_pad) activated[ffn - column] = 0;
+    down_product_.PrepareRow(activated, std::min(columns, ffn - column));
   }
 }
 

@@ -18,14 +18,15 @@ namespace opst {
 
 // Sizes that the phases share, decided once per call.
 struct FusedShape {
-  explicit FusedShape(const MoeFfnRequest& request, int num_workers);
+  FusedShape(const Context& context, const MoeFfnRequest& request);
 
   size_t hidden;          // H
   size_t ffn_blocks;      // K-blocks of the activations
   size_t ffn_floats;      // floats of one activation row, whole blocks
   int64_t column_panels;  // panels of one column block of the down projection
   size_t column_floats;   // its columns
-  size_t worker_floats;   // scratch of one worker, without the output block
+  ActivationFormat activations;
+  size_t worker_floats;  // scratch of one worker, without the output block
   // Floats per token of a chunk: activations of its k rows and, per worker, its output block.
   size_t token_floats(int64_t top_k, int num_workers) const;
 };

@@ -109,7 +109,7 @@ void RunChunk(const Context& context, const FusedShape& shape, const FusedChunk&
 
 void MoeFfnFused(const Context& context, const MoeFfnRequest& request) {
   const auto workers = static_cast<size_t>(context.num_threads());
-  const FusedShape shape(request, context.num_threads());
+  const FusedShape shape(context, request);
   const ScratchPool::Lease arena = context.scratch().Borrow();
   const int64_t chunk_tokens = ChunkTokens(context, request, shape);
   const auto tokens = static_cast<size_t>(chunk_tokens);

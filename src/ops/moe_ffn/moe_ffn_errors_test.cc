@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "ops/testing/contexts.h"
 #include "ops/testing/moe_oracle.h"
 #include "ops/testing/plans.h"

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "kernels/testing/each_isa.h"
 #include "ops/testing/contexts.h"
 #include "ops/testing/matrix.h"

@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "kernels/testing/each_isa.h"
 #include "ops/testing/contexts.h"
 #include "ops/testing/matrix.h"

@@ -11,6 +11,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "ops/testing/contexts.h"
 #include "ops/testing/matrix.h"
 #include "ops/testing/plans.h"

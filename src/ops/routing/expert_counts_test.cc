@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "ops/testing/contexts.h"
 
 namespace opst {

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "ops/routing/check_plan.h"
 #include "ops/testing/contexts.h"
 #include "ops/testing/plans.h"

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/testing/errors.h"
 #include "ops/testing/contexts.h"
 #include "ops/testing/plans.h"
 #include "opst/ops/gating.h"

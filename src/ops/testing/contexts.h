@@ -1,19 +1,15 @@
-// Contexts of a given team, settings and log, and the text of an expected error; for tests only.
+// Contexts of a given team, settings and log; for tests only.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #ifndef OPST_OPS_TESTING_CONTEXTS_H_
 #define OPST_OPS_TESTING_CONTEXTS_H_
 
-#include <gtest/gtest.h>
-
-#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "opst/context.h"
-#include "opst/error.h"
 
 namespace opst {
 
@@ -36,17 +32,6 @@ inline Context MakeLoggingContext(std::vector<std::string>& lines, const std::st
   options.settings = {{"log", log}};
   options.log_sink = [&lines](LogLevel, std::string_view line) { lines.emplace_back(line); };
   return Context(std::move(options));
-}
-
-// The text of the kInvalidArgument that `call` must throw.
-inline std::string Rejection(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    return error.what();
-  }
-  return "accepted";
 }
 
 }  // namespace opst
