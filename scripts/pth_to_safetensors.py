@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Turns a folder with PyTorch pickles into one with safetensors, which `opst convert` reads.
 
-    python scripts/pth_to_safetensors.py FOLDER OUTPUT_FOLDER
+    .venv/bin/python scripts/pth_to_safetensors.py FOLDER OUTPUT_FOLDER
 
 Reads pytorch_model*.bin, model*.pth, consolidated*.pth or the one *.pt of FOLDER. Pickles are only
 loaded with weights_only=True and mapped, so that nothing in them runs and memory stays at the
@@ -16,8 +16,13 @@ import pathlib
 import shutil
 import sys
 
-import torch
-from safetensors.torch import save_file
+try:
+    import torch
+    from safetensors.torch import save_file
+except ModuleNotFoundError as missing:
+    raise SystemExit(
+        f"the Python packages must be installed (scripts/setup.sh --tests, then .venv/bin/python); {missing}"
+    ) from None
 
 PATTERNS = ("pytorch_model*.bin", "model*.pth", "consolidated*.pth", "*.pt", "*.pth", "*.bin")
 TEXT_SUFFIXES = (".json", ".jinja", ".txt", ".model")

@@ -56,9 +56,10 @@ std::optional<bool> ParseBool(std::string_view text) {
 void CheckChoice(const ConfigRow& row, std::string_view word, std::string_view source) {
   const std::vector<std::string_view> choices = Split(row.choices, '|');
   if (std::find(choices.begin(), choices.end(), word) != choices.end()) return;
-  ThrowInvalid(
-      source, Concat(row.key, " must be ", ValueHint(row)),
-      Concat(Quoted(word), ", the nearest known one is ", Quoted(NearestName(word, choices))));
+  const std::string_view close = CloseName(word, choices);
+  ThrowInvalid(source, Concat(row.key, " must be ", ValueHint(row)),
+               close.empty() ? Quoted(word)
+                             : Concat(Quoted(word), ", the nearest known one is ", Quoted(close)));
 }
 
 }  // namespace

@@ -137,4 +137,10 @@ std::string_view NearestName(std::string_view word, std::span<const std::string_
   return nearest;
 }
 
+std::string_view CloseName(std::string_view word, std::span<const std::string_view> names) {
+  const std::string_view nearest = NearestName(word, names);
+  const size_t longer = std::max(word.size(), nearest.size());
+  return 3 * EditDistance(word.substr(0, 256), nearest) <= longer ? nearest : std::string_view();
+}
+
 }  // namespace opst

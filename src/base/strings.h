@@ -38,6 +38,9 @@ std::string FormatBytes(size_t bytes);
 // The name with the smallest edit distance to `word`, the first one of several; "" without names.
 // A swap of two neighbours counts as one edit.
 std::string_view NearestName(std::string_view word, std::span<const std::string_view> names);
+// The same if it may well be what was meant: at most a third of the longer one's letters differ;
+// else empty.
+std::string_view CloseName(std::string_view word, std::span<const std::string_view> names);
 
 }  // namespace opst
 

@@ -61,6 +61,15 @@ TEST(StringsTest, FormatBytesPicksTheLargestUnit) {
   EXPECT_EQ(FormatBytes((size_t{1} << 20) + 1), "1.00 MB");
 }
 
+TEST(StringsTest, CloseNameIsSilentAboutWhatNobodyMeant) {
+  constexpr std::string_view kNames[] = {"convert", "generate", "chat"};
+  EXPECT_EQ(CloseName("genrate", kNames), "generate");
+  EXPECT_EQ(CloseName("chta", kNames), "chat");
+  EXPECT_EQ(CloseName("foo", kNames), "");
+  EXPECT_EQ(CloseName("help", kNames), "");
+  EXPECT_EQ(CloseName("", kNames), "");
+}
+
 TEST(StringsTest, NearestNameCountsASwapAsOneEdit) {
   constexpr std::string_view kNames[] = {"form", "from"};
   EXPECT_EQ(NearestName("fromm", kNames), "from");

@@ -72,7 +72,7 @@ void PackedModel::CheckHeader() const {
 void PackedModel::CheckTensors() const {
   for (const PackedTensor& tensor : tensors_) {
     const SafetensorsTensor& stored = Stored(tensor);
-    const std::vector<int64_t> shape = tensor.shape(TypeOfStored(tensor));
+    const std::vector<int64_t> shape = tensor.shape(TypeOf(tensor));
     OPST_CHECK_IO(stored.shape == shape, file_.path(),
                   Concat(tensor.name(), " must be ", ShapeText(shape)), stored.Describe());
     OPST_CHECK_IO(file_.FileOffset(stored) % 64 == 0, file_.path(),
@@ -92,7 +92,7 @@ const SafetensorsTensor& PackedModel::Stored(const PackedTensor& tensor) const {
   return file_.At(tensor.name());
 }
 
-WeightType PackedModel::TypeOfStored(const PackedTensor& tensor) const {
+WeightType PackedModel::TypeOf(const PackedTensor& tensor) const {
   const SafetensorsTensor& stored = Stored(tensor);
   const auto dtype = DTypeFromSafetensors(stored.dtype);
   if (tensor.is_quantizable()) {
@@ -109,22 +109,21 @@ WeightType PackedModel::TypeOfStored(const PackedTensor& tensor) const {
 
 PackedWeights PackedModel::Panels(Role role, int64_t layer) const {
   const PackedTensor& tensor = Describe(role, layer);
-  return PackedWeights(tensor.layout_as(TypeOfStored(tensor)), tensor.num_matrices,
+  return PackedWeights(tensor.layout_as(TypeOf(tensor)), tensor.num_matrices,
                        file_.Bytes(Stored(tensor)).data(), self_.lock());
 }
 
 std::vector<float> PackedModel::Vector(Role role, int64_t layer) const {
   const PackedTensor& tensor = Describe(role, layer);
   std::vector<float> values(static_cast<size_t>(tensor.layout.in));
-  ConvertToFloat(DTypeOfFormat(TypeOfStored(tensor).format), file_.Bytes(Stored(tensor)).data(),
+  ConvertToFloat(DTypeOfFormat(TypeOf(tensor).format), file_.Bytes(Stored(tensor)).data(),
                  values.size(), values.data());
   return values;
 }
 
 ConstTensorView PackedModel::Rows(Role role) const {
   const PackedTensor& tensor = Describe(role, -1);
-  return ConstTensorView(file_.Bytes(Stored(tensor)).data(),
-                         DTypeOfFormat(TypeOfStored(tensor).format),
+  return ConstTensorView(file_.Bytes(Stored(tensor)).data(), DTypeOfFormat(TypeOf(tensor).format),
                          {tensor.layout.out, tensor.layout.in});
 }
 

@@ -35,6 +35,8 @@ class PackedModel {
   PackedWeights Panels(Role role, int64_t layer = -1) const;
   std::vector<float> Vector(Role role, int64_t layer = -1) const;
   ConstTensorView Rows(Role role) const;
+  // How a tensor of the recipe is stored. Throws kIo for what no tensor is stored as.
+  WeightType TypeOf(const PackedTensor& tensor) const;
   // Content of a text file of the source; none when the source had none.
   std::optional<std::string_view> TextFile(std::string_view name) const;
 
@@ -48,7 +50,6 @@ class PackedModel {
   void CheckTensors() const;
   const PackedTensor& Describe(Role role, int64_t layer) const;
   const SafetensorsTensor& Stored(const PackedTensor& tensor) const;
-  WeightType TypeOfStored(const PackedTensor& tensor) const;
   void CheckHeader() const;
   void CheckPadding(const SafetensorsTensor& stored) const;
   const std::string& Metadata(std::string_view key) const;

@@ -2,7 +2,9 @@
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
@@ -20,16 +22,24 @@ struct InspectArguments {
   bool lists_tensors = false;
 };
 
+// Numbers of a recipe are of f32: six digits tell them apart.
+std::string ValueText(const nlohmann::ordered_json& value) {
+  if (!value.is_number_float()) return value.dump();
+  std::array<char, 32> digits{};
+  std::snprintf(digits.data(), digits.size(), "%g", value.get<double>());
+  return digits.data();
+}
+
 void PrintRecipe(const ModelConfig& config) {
   const auto recipe = nlohmann::ordered_json::parse(config.ToJson());
   for (const auto& [key, value] : recipe.items()) {
     if (!value.is_object()) {
-      std::printf("  %-16s %s\n", key.c_str(), value.dump().c_str());
+      std::printf("  %-16s %s\n", key.c_str(), ValueText(value).c_str());
       continue;
     }
     std::printf("  %s\n", key.c_str());
     for (const auto& [inner, inner_value] : value.items()) {
-      std::printf("    %-18s %s\n", inner.c_str(), inner_value.dump().c_str());
+      std::printf("    %-18s %s\n", inner.c_str(), ValueText(inner_value).c_str());
     }
   }
 }
@@ -40,6 +50,19 @@ void PrintTensors(const SafetensorsFile& file) {
     if (IsPaddingName(tensor.name)) continue;
     std::printf("  %-32s %-5s %-26s %10s\n", tensor.name.c_str(), tensor.dtype.c_str(),
                 ShapeText(tensor.shape).c_str(), FormatBytes(tensor.num_bytes).c_str());
+  }
+}
+
+// Types of the matrices, with their share of the file.
+void PrintWeights(const PackedModel& model) {
+  std::map<std::string, uint64_t> bytes;
+  for (const PackedTensor& tensor : PackedTensors(model.config())) {
+    if (tensor.storage == Storage::kVector) continue;
+    bytes[model.TypeOf(tensor).ToString()] += model.file().At(tensor.name()).num_bytes;
+  }
+  std::printf("\nWeights\n");
+  for (const auto& [type, count] : bytes) {
+    std::printf("  %-26s %10s\n", type.c_str(), FormatBytes(count).c_str());
   }
 }
 
@@ -73,6 +96,7 @@ void RunInspect(const Settings& settings, const InspectArguments& arguments) {
   const auto model = PackedModel::Open(arguments.path, LoadOptionsOf(context.config()));
   std::printf("%s\n\nRecipe\n", arguments.path.c_str());
   PrintRecipe(model->config());
+  PrintWeights(*model);
   PrintMemory(*model);
   if (arguments.lists_tensors) PrintTensors(model->file());
   if (!arguments.checks) return;

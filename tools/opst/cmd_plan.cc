@@ -1,6 +1,7 @@
 // `opst plan`: the memory that a packed model will need, before it is loaded.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 
 #include "base/strings.h"
@@ -13,6 +14,7 @@ namespace {
 
 struct PlanArguments {
   std::string model;
+  bool has_context_length = false;
   MemoryPlanOptions options;
 };
 
@@ -21,9 +23,13 @@ void PrintRow(const char* name, uint64_t bytes, const std::string& note) {
 }
 
 void RunPlan(const Settings& settings, const PlanArguments& arguments) {
-  const MemoryPlanOptions& options = arguments.options;
-  const MemoryPlan plan =
-      PlanFile(settings, arguments.model, [&](const ModelConfig&) { return options; });
+  MemoryPlanOptions options = arguments.options;
+  const MemoryPlan plan = PlanFile(settings, arguments.model, [&](const ModelConfig& config) {
+    if (!arguments.has_context_length) {
+      options.context_length = std::min(options.context_length, config.max_positions);
+    }
+    return options;
+  });
   const uint64_t available = AvailableMemoryBytes();
   PrintRow("weights", plan.weight_bytes, "exact; mapped, so pages can be dropped and read again");
   PrintRow("keys and values", plan.kv_cache_bytes,
@@ -51,11 +57,13 @@ void AddPlan(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("plan", "Show the memory that a packed model needs, without loading it");
   command->add_option("model", arguments->model, "Packed file")->required();
-  command
-      ->add_option(BothSpellings("--context-length"), arguments->options.context_length,
-                   "Tokens of one text, prompt and answer")
-      ->transform(IntegerFrom(1))
-      ->capture_default_str();
+  CLI::Option* context_length =
+      command
+          ->add_option(
+              BothSpellings("--context-length"), arguments->options.context_length,
+              "Tokens of one text, prompt and answer; by default 2048, or what the model was "
+              "trained for if that is less")
+          ->transform(IntegerFrom(1));
   command->add_option(BothSpellings("--batch-size"), arguments->options.batch_size, "Texts at once")
       ->transform(IntegerFrom(1))
       ->capture_default_str();
@@ -65,7 +73,10 @@ void AddPlan(CLI::App& app) {
       ->transform(IntegerFrom(1))
       ->capture_default_str();
   AddSettings(*command, settings);
-  command->callback([settings, arguments] { RunPlan(*settings, *arguments); });
+  command->callback([settings, arguments, context_length] {
+    arguments->has_context_length = context_length->count() > 0;
+    RunPlan(*settings, *arguments);
+  });
 }
 
 }  // namespace opst::tool

@@ -80,11 +80,20 @@ std::string UnknownArgumentText(const CLI::App& app) {
   const bool is_flag = !unknown.empty() && unknown.front() == '-';
   const std::vector<std::string> names = is_flag ? FlagsOf(command) : NamesOfCommands(command);
   const std::vector<std::string_view> known(names.begin(), names.end());
-  const std::string nearest(NearestName(unknown, known));
+  if (is_flag && std::find(names.begin(), names.end(), unknown) != names.end()) {
+    return Concat("[command line] flags of ", FullName(command),
+                  " must stand behind the command and in front of any --; got ", unknown,
+                  " elsewhere");
+  }
+  std::string hint;
+  if (const std::string_view close = CloseName(unknown, known); !close.empty()) {
+    hint = Concat("; the nearest known one is ", close);
+  } else if (!is_flag && !names.empty()) {
+    for (const std::string& name : names) hint += Concat(hint.empty() ? "; it has " : ", ", name);
+  }
   return Concat("[command line] ", FullName(command), " has no ",
                 is_flag ? "flag " : (names.empty() ? "use for another argument: " : "command "),
-                unknown,
-                nearest.empty() ? std::string() : Concat("; the nearest known one is ", nearest));
+                unknown, hint);
 }
 
 std::string BothSpellings(const std::string& kebab) {

@@ -58,8 +58,13 @@ void PrintText(std::string_view text) {
 }
 
 std::string ReadStandardInput() {
+  if (isatty(STDIN_FILENO) != 0) {
+    std::fprintf(stderr, "reading the prompt from standard input; Ctrl-D ends it\n");
+  }
   std::string text;
   ReadInput(text, std::streambuf::traits_type::eof());
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
   return text;
 }
 

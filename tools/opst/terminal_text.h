@@ -18,7 +18,8 @@ void PrintText(std::string_view text);
 // Prompts and messages are at most as long; an endless stream is no prompt.
 inline constexpr size_t kMaxPromptBytes = size_t{64} << 20;
 
-// All of standard input. Throws kIo for more than kMaxPromptBytes.
+// All of standard input but for the line end that stands last. Throws kIo for more than
+// kMaxPromptBytes.
 std::string ReadStandardInput();
 
 // The next line of standard input, without its end; none behind the last one. Throws kIo as above.

@@ -42,10 +42,16 @@ void PrintTokens(const Engine& engine, const std::vector<int32_t>& tokens,
     }
     std::printf("\n");
   }
+  if (count < static_cast<int64_t>(tokens.size())) {
+    std::printf("(%lld of %zu tokens; the last one is chosen, but not read)\n",
+                static_cast<long long>(count), tokens.size());
+  }
 }
 
 void PrintShares(const ExpertUsage& usage) {
-  std::printf("\nshare of all rows per expert, in percent\n");
+  std::printf("\nshare of all rows per expert, in percent\n%-9s", "expert");
+  for (size_t expert = 0; expert < usage.Counts(0).size(); ++expert) std::printf(" %4zu", expert);
+  std::printf("\n");
   for (size_t i = 0; i < usage.layers().size(); ++i) {
     const std::vector<int64_t> counts = usage.Counts(i);
     int64_t sum = 0;
