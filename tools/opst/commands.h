@@ -31,6 +31,7 @@ void AddChat(CLI::App& app);
 void AddPerplexity(CLI::App& app);
 void AddPlan(CLI::App& app);
 void AddBench(CLI::App& app);
+void AddCompare(CLI::App& app);
 
 }  // namespace opst::tool
 

@@ -39,6 +39,7 @@ void AddCommands(CLI::App& app) {
   opst::tool::AddPerplexity(app);
   opst::tool::AddPlan(app);
   opst::tool::AddBench(app);
+  opst::tool::AddCompare(app);
 }
 
 // Help and version come as errors, too.
