@@ -23,6 +23,10 @@ double Gate(const FfnRecipe& recipe, double gate, double up) {
     }
     case Activation::kRelu:
       return std::max(gate, 0.0) * up;
+    case Activation::kGelu:
+      return gate / 2 * std::erfc(-gate / std::sqrt(2.0)) * up;
+    case Activation::kQuickGelu:
+      return gate / (1 + std::exp(-1.702 * gate)) * up;
     case Activation::kClampedSwiglu: {
       const auto limit = static_cast<double>(recipe.limits.limit);
       const double g = std::min(gate, limit);

@@ -10,6 +10,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "hwy/contrib/math/math-inl.h"
+#include "kernels/normal_cdf-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -59,6 +60,32 @@ struct GeluTanh {
     // Where σ is 0 or 1 the product of a huge by_x and 0 must not become NaN.
     const auto is_flat = hn::Gt(hn::Abs(gate), hn::Set(d, 20.0f));
     return {hn::Mul(act, up), hn::Mul(hn::IfThenElse(is_flat, s, slope), up), act};
+  }
+};
+
+struct QuickGelu {
+  HWY_INLINE Slopes operator()(Tag d, Vec gate, Vec up) const {
+    const Vec factor = hn::Set(d, 1.702f);
+    const Vec s = Sigmoid(d, hn::Mul(factor, gate));
+    const Vec act = hn::Mul(gate, s);
+    const Vec slope = hn::MulAdd(hn::Mul(factor, act), hn::Sub(hn::Set(d, 1.0f), s), s);
+    return {hn::Mul(act, up), hn::Mul(slope, up), act};
+  }
+};
+
+// The slope of x Φ(x) is Φ(x) + x φ(x).
+struct Gelu {
+  HWY_INLINE Slopes operator()(Tag d, Vec gate, Vec up) const {
+    const Vec phi = NormalCdf(d, gate);
+    const Vec half_square = hn::Mul(hn::Mul(gate, hn::Set(d, -0.5f)), gate);
+    const Vec density = hn::Mul(hn::Set(d, 0.3989422804f), hn::Exp(d, half_square));
+    const Vec act = hn::Mul(gate, phi);
+    // Far out the density is 0, but infinity times 0 must not become NaN.
+    const auto is_flat = hn::Gt(hn::Abs(gate), hn::Set(d, 20.0f));
+    const Vec slope = hn::IfThenElse(is_flat, phi, hn::MulAdd(gate, density, phi));
+    const auto is_off = hn::And(is_flat, hn::Lt(gate, hn::Zero(d)));
+    const Vec value = hn::IfThenZeroElse(is_off, act);
+    return {hn::Mul(value, up), hn::Mul(slope, up), value};
   }
 };
 
@@ -117,6 +144,10 @@ void BackwardRow(Activation activation, const ActivationLimits& limits, size_t n
       return Run(GeluTanh(), n, row);
     case Activation::kRelu:
       return Run(Relu(), n, row);
+    case Activation::kGelu:
+      return Run(Gelu(), n, row);
+    case Activation::kQuickGelu:
+      return Run(QuickGelu(), n, row);
     case Activation::kClampedSwiglu:
       return Run(ClampedSwiglu{limits.alpha, limits.limit}, n, row);
   }

@@ -16,8 +16,9 @@
 namespace opst {
 namespace {
 
-constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu,
-                                       Activation::kClampedSwiglu};
+constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGeluTanh,
+                                       Activation::kRelu, Activation::kClampedSwiglu,
+                                       Activation::kGelu, Activation::kQuickGelu};
 constexpr ActivationLimits kLimits{1.702f, 2.0f};
 
 struct Gradient {
@@ -33,6 +34,10 @@ double Value(Activation activation, double gate, double up) {
              (1 + std::tanh(std::sqrt(2 / M_PI) * (gate + 0.044715 * gate * gate * gate))) * up;
     case Activation::kRelu:
       return std::max(gate, 0.0) * up;
+    case Activation::kGelu:
+      return gate / 2 * std::erfc(-gate / std::sqrt(2.0)) * up;
+    case Activation::kQuickGelu:
+      return gate / (1 + std::exp(-1.702 * gate)) * up;
     case Activation::kClampedSwiglu:
       break;
   }
@@ -83,8 +88,8 @@ TEST_P(ActivationBackwardTest, GradientsAreTheSlopesOfTheFunction) {
 TEST_P(ActivationBackwardTest, ExtremesGiveTheirLimitsAndNanStays) {
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const Activation activation :
-       {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu}) {
+  for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu,
+                                      Activation::kGelu, Activation::kQuickGelu}) {
     std::vector<float> gate = {1e30f, -1e30f, 300, -300, nan, -inf};
     std::vector<float> up(6, 2), d_h(6, 1), d_gate(6), d_up(6), h(6);
     GatedActivationBackward(

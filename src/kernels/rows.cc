@@ -14,6 +14,7 @@
 #include "hwy/highway.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "kernels/half-inl.h"
+#include "kernels/normal_cdf-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -151,6 +152,24 @@ struct Relu {
   }
 };
 
+struct QuickGelu {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V x) const {
+    const auto power = ExpOfAny(d, hn::Mul(x, hn::Set(d, -1.702f)));
+    return hn::Div(x, hn::Add(hn::Set(d, 1.0f), power));
+  }
+};
+
+struct Gelu {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V x) const {
+    const auto product = hn::Mul(x, NormalCdf(d, x));
+    // -infinity times 0
+    const auto is_off = hn::Lt(x, hn::Set(d, -20.0f));
+    return hn::IfThenZeroElse(is_off, product);
+  }
+};
+
 // Of gate and up together. Comparisons instead of Min and Max keep a NaN.
 struct ClampedSwiglu {
   float alpha;
@@ -202,6 +221,38 @@ void GateRow(Activation activation, const ActivationLimits& limits, const float*
       return Gate(Product<Relu>(), tile, num_panels, out);
     case Activation::kClampedSwiglu:
       return Gate(ClampedSwiglu{limits.alpha, limits.limit}, tile, num_panels, out);
+    case Activation::kGelu:
+      return Gate(Product<Gelu>(), tile, num_panels, out);
+    case Activation::kQuickGelu:
+      return Gate(Product<QuickGelu>(), tile, num_panels, out);
+  }
+}
+
+// Vectors of eight lanes as in Gate, so that a value's bits do not depend on where it stands.
+template <class Function>
+HWY_INLINE void Apply(Function act, float* x, size_t n) {
+  const hn::CappedTag<float, 8> d;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t i = 0; i < n; i += lanes) {
+    const size_t count = n - i < lanes ? n - i : lanes;
+    hn::StoreN(act(d, hn::LoadN(d, x + i, count)), d, x + i, count);
+  }
+}
+
+void ApplyRow(Activation activation, float* x, size_t n) {
+  switch (activation) {
+    case Activation::kSilu:
+      return Apply(Silu(), x, n);
+    case Activation::kGeluTanh:
+      return Apply(GeluTanh(), x, n);
+    case Activation::kRelu:
+      return Apply(Relu(), x, n);
+    case Activation::kGelu:
+      return Apply(Gelu(), x, n);
+    case Activation::kQuickGelu:
+      return Apply(QuickGelu(), x, n);
+    case Activation::kClampedSwiglu:
+      return;
   }
 }
 
@@ -218,6 +269,7 @@ HWY_EXPORT(FromFloatRow);
 HWY_EXPORT(Axpy);
 HWY_EXPORT(DotRow);
 HWY_EXPORT(GateRow);
+HWY_EXPORT(ApplyRow);
 }  // namespace
 
 void ConvertToFloat(DType dtype, const void* src, size_t n, float* dst) noexcept {
@@ -235,6 +287,10 @@ float Dot(const float* x, const float* y, size_t n) noexcept {
 void GatedActivation(Activation activation, const ActivationLimits& limits, const float* tile,
                      size_t num_panels, float* out) noexcept {
   HWY_DYNAMIC_DISPATCH(GateRow)(activation, limits, tile, num_panels, out);
+}
+
+void ElementActivation(Activation activation, float* x, size_t n) noexcept {
+  HWY_DYNAMIC_DISPATCH(ApplyRow)(activation, x, n);
 }
 
 }  // namespace opst

@@ -25,6 +25,9 @@ void ScaledAccumulate(float w, const float* x, size_t n, float* y) noexcept;
 // bits depend on n, not on where the rows lie. |error| ≤ (n + 1) · 2⁻²⁴ · Σ|x·y| to first order.
 float Dot(const float* x, const float* y, size_t n) noexcept;
 
+// x[i] = act(x[i]), for every activation but kClampedSwiglu.
+void ElementActivation(Activation activation, float* x, size_t n) noexcept;
+
 // For one row of a gate_up tile: out[8 p + j] = act(tile[16 p + j]) · tile[16 p + 8 + j], for
 // num_panels panels; kClampedSwiglu as its formula says. `out` has 8 · num_panels elements. No
 // overlap.

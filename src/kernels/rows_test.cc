@@ -135,11 +135,44 @@ TEST_P(RowsTest, GeluKeepsItsDigitsAtNegativeInputs) {
   }
 }
 
+TEST_P(RowsTest, ErfAndQuickGeluKeepTheirDigitsAtNegativeInputs) {
+  std::vector<float> gates;
+  for (int i = -13'000; i <= 14'000; ++i) gates.push_back(static_cast<float>(i) * 1e-3f);
+  for (int e = -149; e < 0; ++e)
+    gates.insert(gates.end(), {std::ldexp(1.0f, e), -std::ldexp(1.3f, e)});
+  const std::vector<float> gelu = Activate(Activation::kGelu, gates);
+  const std::vector<float> quick = Activate(Activation::kQuickGelu, gates);
+  for (size_t i = 0; i < gates.size(); ++i) {
+    const double x = gates[i];
+    const double wanted = x / 2 * std::erfc(-x / std::sqrt(2.0));
+    ASSERT_LE(std::abs(gelu[i] - wanted), (8 + x * x) * Ulp(wanted) + 0x1p-120)
+        << "gelu(" << x << ") = " << gelu[i] << " instead of " << wanted;
+    const double quick_wanted = x / (1 + std::exp(-1.702 * x));
+    ASSERT_LE(std::abs(quick[i] - quick_wanted), (4 + 2 * std::abs(x)) * Ulp(quick_wanted))
+        << "quick_gelu(" << x << ") = " << quick[i] << " instead of " << quick_wanted;
+  }
+}
+
+TEST_P(RowsTest, ElementsHaveTheBitsOfGatesWithAnUpOfOne) {
+  for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu,
+                                      Activation::kGelu, Activation::kQuickGelu}) {
+    for (size_t n = 0; n < 40; ++n) {
+      std::vector<float> x(n + 8, 3.0f);
+      for (size_t i = 0; i < n; ++i) x[i] = static_cast<float>(i) * 0.37f - 5;
+      const std::vector<float> wanted =
+          Activate(activation, {x.begin(), x.begin() + static_cast<std::ptrdiff_t>(n)});
+      ElementActivation(activation, x.data(), n);
+      for (size_t i = 0; i < n; ++i) ASSERT_EQ(x[i], wanted[i]) << n << " at " << i;
+      for (size_t i = n; i < x.size(); ++i) ASSERT_EQ(x[i], 3.0f);
+    }
+  }
+}
+
 TEST_P(RowsTest, ActivationsOfExtremeInputs) {
   const std::vector<float> gates = {1e30f,  -1e30f,  3e38f, -3e38f, kInfinity, kNan,
                                     200.0f, -200.0f, 0.0f,  -89.0f, 1e-40f,    -1e-40f};
-  for (const Activation activation :
-       {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu}) {
+  for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu,
+                                      Activation::kGelu, Activation::kQuickGelu}) {
     const std::vector<float> out = Activate(activation, gates);
     for (size_t i = 0; i < gates.size(); ++i) {
       if (std::isnan(gates[i])) {
@@ -157,8 +190,8 @@ TEST_P(RowsTest, ActivationsOfExtremeInputs) {
 
 // A NaN or infinity of one column must not reach its neighbours in the vector.
 TEST_P(RowsTest, ActivationsOfNeighboursAreUntouched) {
-  for (const Activation activation :
-       {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu}) {
+  for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu,
+                                      Activation::kGelu, Activation::kQuickGelu}) {
     std::vector<float> gates = {0.5f, -0.5f, 1, 2, 3, -4, 5, 6};
     const std::vector<float> clean = Activate(activation, gates);
     for (const float poison : {kNan, kInfinity, -kInfinity}) {

@@ -163,8 +163,10 @@ Activation ReadActivation(ConfigReader& config) {
   const std::string name = config.String("hidden_act", "silu");
   if (name == "silu" || name == "swish") return Activation::kSilu;
   if (name == "gelu_pytorch_tanh" || name == "gelu_tanh") return Activation::kGeluTanh;
+  if (name == "gelu") return Activation::kGelu;
+  if (name == "quick_gelu") return Activation::kQuickGelu;
   if (name == "relu") return Activation::kRelu;
-  config.Refuse("hidden_act", "must be silu, gelu_pytorch_tanh or relu");
+  config.Refuse("hidden_act", "must be silu, gelu, gelu_pytorch_tanh, quick_gelu or relu");
 }
 
 }  // namespace opst

@@ -81,6 +81,10 @@ std::string_view ActivationName(Activation activation) {
       return "relu";
     case Activation::kClampedSwiglu:
       return "clamped_swiglu";
+    case Activation::kGelu:
+      return "gelu";
+    case Activation::kQuickGelu:
+      return "quick_gelu";
   }
   return "?";
 }

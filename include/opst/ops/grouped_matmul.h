@@ -5,9 +5,11 @@
 #define OPST_OPS_GROUPED_MATMUL_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "opst/context.h"
+#include "opst/ops/activation.h"
 #include "opst/ops/output_mode.h"
 #include "opst/packed_weights.h"
 #include "opst/tensor.h"
@@ -17,13 +19,15 @@ namespace opst {
 struct GroupedMatmulOptions {
   // Added to the product; f32, one row [N] for each matrix, [E, N]; or empty.
   ConstTensorView bias = {};
+  // Of product and bias, before kAdd; any but kClampedSwiglu.
+  std::optional<Activation> activation = {};
   OutputMode output_mode = OutputMode::kOverwrite;
   // The matrix of each group, [G] of 0 … E-1, for groups that are few among many matrices; empty =
   // group g has matrix g, and G = E.
   std::span<const int32_t> group_experts = {};
 };
 
-// out[r, n] = Σ_k x[r, k] · W_e[n, k] + bias[e, n]  for rows r in
+// out[r, n] = act(Σ_k x[r, k] · W_e[n, k] + bias[e, n])  for rows r in
 // [group_offsets[g], group_offsets[g+1]), e = group_experts[g]
 //   x              [R, K] f32, bf16 or f16; rows may be strided
 //   group_offsets  [G+1] ascending, first 0, last R; empty groups allowed

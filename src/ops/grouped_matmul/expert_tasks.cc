@@ -19,9 +19,8 @@ size_t GatherFloats(size_t k) {
 }  // namespace
 
 std::vector<ExpertTask> MakeExpertTasks(std::span<const int64_t> row_counts, int64_t num_panels,
-                                        int64_t rows_per_task) {
+                                        int64_t rows_per_task, int64_t panels_per_task) {
   constexpr auto kMaxRows = static_cast<int64_t>(kRowsPerTask);
-  constexpr auto kMaxPanels = static_cast<int64_t>(kPanelsPerTask);
   const int64_t limit = rows_per_task > 0 ? std::min(rows_per_task, kMaxRows) : kMaxRows;
   std::vector<int32_t> experts(row_counts.size());
   std::iota(experts.begin(), experts.end(), 0);
@@ -33,8 +32,8 @@ std::vector<ExpertTask> MakeExpertTasks(std::span<const int64_t> row_counts, int
     const int64_t rows = rows_of(expert);
     if (rows == 0) break;  // sorted: only empty experts follow
     const int64_t parts = (rows + limit - 1) / limit;
-    for (int64_t panel = 0; panel < num_panels; panel += kMaxPanels) {
-      const auto panels = static_cast<int32_t>(std::min(kMaxPanels, num_panels - panel));
+    for (int64_t panel = 0; panel < num_panels; panel += panels_per_task) {
+      const auto panels = static_cast<int32_t>(std::min(panels_per_task, num_panels - panel));
       for (int64_t part = 0; part < parts; ++part) {
         const int64_t begin = rows * part / parts;
         const int64_t end = rows * (part + 1) / parts;

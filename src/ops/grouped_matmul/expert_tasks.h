@@ -33,9 +33,11 @@ struct ExpertTask {
 
 // Tasks for `row_counts[e]` rows per expert, hottest expert first so that the long ones do not come
 // last; every expert's rows are split evenly.
-//   rows_per_task  0 = kRowsPerTask
+//   rows_per_task    0 = kRowsPerTask
+//   panels_per_task  at most kPanelsPerTask
 std::vector<ExpertTask> MakeExpertTasks(std::span<const int64_t> row_counts, int64_t num_panels,
-                                        int64_t rows_per_task);
+                                        int64_t rows_per_task,
+                                        int64_t panels_per_task = kPanelsPerTask);
 
 // Scratch of one worker: A in blocks, C, and the product's own.
 struct TaskScratch {

@@ -29,6 +29,8 @@ void CheckOptions(const GroupedMatmulRequest& request) {
                            bias.dtype() == DType::kF32 && !request.out.Overlaps(bias)),
       kOp, "bias must be [E,N] f32 apart from the output, or absent", bias.ToString(),
       " for weights ", weights.ToString());
+  OPST_CHECK_ARG(request.options->activation != Activation::kClampedSwiglu, kOp,
+                 "the activation must be one without a gate", "clamped SwiGLU");
   const auto experts = request.options->group_experts;
   for (size_t group = 0; group < experts.size(); ++group) {
     OPST_CHECK_ARG(experts[group] >= 0 && experts[group] < weights.num_experts(), kOp,
@@ -83,6 +85,8 @@ void StoreTask(const GroupedMatmulRequest& request, const ExpertTask& task, int6
     std::byte* out = request.out.mutable_row(first_row + task.first_row + row) +
                      static_cast<size_t>(first_column) * ByteSize(dtype);
     if (bias != nullptr) AddTo(bias + first_column, columns, c);
+    const auto& activation = request.options->activation;
+    if (activation) ElementActivation(*activation, c, columns);
     if (request.options->output_mode == OutputMode::kAdd) {
       ConvertToFloat(dtype, out, columns, before.data());
       AddTo(before.data(), columns, c);

@@ -12,6 +12,7 @@
 #include "ops/testing/contexts.h"
 #include "ops/testing/matmul_oracle.h"
 #include "ops/testing/matrix.h"
+#include "ops/testing/moe_oracle.h"
 #include "opst/ops/grouped_matmul.h"
 #include "opst/pack.h"
 
@@ -23,8 +24,8 @@ class GroupedMatmulOptionsTest : public EachIsaTest {
   void Check(const Context& context, uint32_t seed);
 };
 
-// One random case: any dtypes, groups among the matrices in any order, with and without bias, both
-// output modes.
+// One random case: any dtypes, groups among the matrices in any order, with and without bias and
+// activation, both output modes.
 void GroupedMatmulOptionsTest::Check(const Context& context, uint32_t seed) {
   std::mt19937 random(seed);
   const DType dtypes[] = {DType::kF32, DType::kBf16, DType::kF16};
@@ -47,11 +48,15 @@ void GroupedMatmulOptionsTest::Check(const Context& context, uint32_t seed) {
   const Matrix bias = Matrix::Random(DType::kF32, experts, n, seed + 2, 1, 2);
   const bool has_bias = random() % 2 == 0;
   const bool adds = random() % 2 == 0;
+  const Activation activations[] = {Activation::kSilu, Activation::kRelu, Activation::kGelu};
+  const bool activates = random() % 2 == 0;
+  const MoeFfnOptions activation{.activation = activations[random() % 3]};
   const Matrix before = Matrix::Random(to, offsets.back(), n, seed + 3, 1, 3);
   Matrix out = before;
   GroupedMatmul(context, x.view(), offsets,
                 PackExperts(context, weights.Stacked(experts), FormatOf(from), PanelOrder::kPlain),
                 {.bias = has_bias ? bias.view() : ConstTensorView(),
+                 .activation = activates ? std::optional(activation.activation) : std::nullopt,
                  .output_mode = adds ? OutputMode::kAdd : OutputMode::kOverwrite,
                  .group_experts = ids},
                 out.view());
@@ -64,10 +69,13 @@ void GroupedMatmulOptionsTest::Check(const Context& context, uint32_t seed) {
         DotProduct dot = Dot(x.Row(row), weights.Row(expert * n + column));
         if (has_bias) dot.value += bias.At(expert, column);
         if (has_bias) dot.magnitude += std::abs(bias.At(expert, column));
-        if (adds) dot.value += before.At(row, column);
-        if (adds) dot.magnitude += std::abs(before.At(row, column));
-        worst.Add(row, column, out.At(row, column), dot.value,
-                  ChainError(k + 2, dot.magnitude) + 1.01 * RoundingError(to, dot.value));
+        Bounded sum{dot.value, ChainError(k + 2, dot.magnitude)};
+        if (activates) sum = Activated(activation, sum.value, sum.error);
+        if (adds) sum.value += before.At(row, column);
+        if (adds)
+          sum.error += ChainError(1, std::abs(before.At(row, column)) + std::abs(sum.value));
+        worst.Add(row, column, out.At(row, column), sum.value,
+                  sum.error + 1.01 * RoundingError(to, sum.value));
       }
     }
   }

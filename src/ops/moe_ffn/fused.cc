@@ -46,8 +46,10 @@ FusedChunk::FusedChunk(const MoeFfnRequest& request, const FusedShape& shape,
       chunk_(chunk),
       up_product_(request.experts->gate_up.layout(), shape.activations),
       down_product_(request.experts->down.layout(), shape.activations),
+      panel_activations_(request.experts->has_gate() ? PanelLayout::kPairWidth
+                                                     : PanelLayout::kWidth),
       up_tasks_(MakeExpertTasks(chunk.row_counts, request.experts->gate_up.layout().num_panels(),
-                                rows_per_task)),
+                                rows_per_task, static_cast<int64_t>(kBlockK) / panel_activations_)),
       activations_(activations) {}
 
 size_t FusedChunk::num_down_tasks() const {
@@ -87,22 +89,27 @@ void FusedChunk::RunUp(size_t index, float* worker_scratch) const {
       up_product_, weights.layout(), task, weights.expert(task.expert), request_.x,
       [&](int64_t row) { return chunk_.token(task.expert, row); }, scratch);
   if (request_.experts->gate_up_bias.rank() > 0) AddUpBias(task, scratch.c);
-  static_assert(kBlockK % (kPanelsPerTask * PanelLayout::kPairWidth) == 0,
-                "a task's activations must not cross a block");
+  static_assert(kPanelsPerTask * PanelLayout::kPairWidth == kBlockK,
+                "a task's activations are one block of them");
   const BlockedRows activations = Activations(static_cast<size_t>(task.expert));
-  const auto column = static_cast<size_t>(task.first_panel * PanelLayout::kPairWidth);
+  const auto column = static_cast<size_t>(task.first_panel * panel_activations_);
   float* out = const_cast<float*>(activations.data) + column / kBlockK * activations.block_stride +
                column % kBlockK;
   // bf16 panels read the activation behind an odd F; padding columns of a row with infinities are
   // NaN, so it is cleared.
   const auto ffn = static_cast<size_t>(request_.experts->down.layout().in);
-  const size_t columns = static_cast<size_t>(task.num_panels) * PanelLayout::kPairWidth;
+  const auto columns = static_cast<size_t>(task.num_panels * panel_activations_);
   const bool clears_pad = ffn % 2 != 0 && column + columns > ffn;
   for (int64_t row = 0; row < task.num_rows; ++row) {
     float* activated = out + static_cast<size_t>(task.first_row + row) * kBlockK;
-    GatedActivation(request_.options->activation, request_.options->limits,
-                    scratch.c + static_cast<size_t>(row) * kTaskColumns,
-                    static_cast<size_t>(task.num_panels), activated);
+    const float* products = scratch.c + static_cast<size_t>(row) * kTaskColumns;
+    if (request_.experts->has_gate()) {
+      GatedActivation(request_.options->activation, request_.options->limits, products,
+                      static_cast<size_t>(task.num_panels), activated);
+    } else {
+      std::copy_n(products, columns, activated);
+      ElementActivation(request_.options->activation, activated, columns);
+    }
     if (clears_pad) activated[ffn - column] = 0;
     down_product_.PrepareRow(activated, std::min(columns, ffn - column));
   }

@@ -41,7 +41,7 @@ class FusedChunk {
   size_t num_up_tasks() const { return up_tasks_.size(); }
   size_t num_down_tasks() const;
 
-  // Phase 1, one task: act(gate)·up of some rows and columns of one expert.
+  // Phase 1, one task: act(gate)·up, or act(up), of some rows and columns of one expert.
   void RunUp(size_t task, float* worker_scratch) const;
 
   // Phase 2, one task: a block of output columns, all experts in ascending order.
@@ -61,6 +61,7 @@ class FusedChunk {
   const PlanChunk& chunk_;
   PanelProduct up_product_;
   PanelProduct down_product_;
+  int64_t panel_activations_;  // that one panel of gate_up makes
   std::vector<ExpertTask> up_tasks_;
   float* activations_;
 };

@@ -36,22 +36,25 @@ void CheckRequest(const MoeFfnRequest& request) {
   OPST_CHECK_ARG(out.shape() == x.shape() && has_output_type, kOp,
                  "output must have the input's shape, and its dtype or f32", "output ",
                  out.ToString(), ", input ", x.ToString());
-  OPST_CHECK_ARG(gate_up.layout().order == PanelOrder::kGateUp, kOp,
-                 "gate_up must be in gate_up panels", gate_up.ToString());
   OPST_CHECK_ARG(down.layout().order == PanelOrder::kPlain, kOp, "down must be in plain panels",
                  down.ToString());
   OPST_CHECK_ARG(gate_up.layout().in == x.dim(1) && down.layout().out == x.dim(1), kOp,
                  "gate_up dim 2 and down dim 1 must equal input dim 1 (H)", "gate_up ",
                  gate_up.ToString(), ", down ", down.ToString(), ", input ", x.ToString());
-  OPST_CHECK_ARG(gate_up.layout().out == 2 * down.layout().in, kOp,
-                 "gate_up dim 1 must be twice down dim 2 (F)", "gate_up ", gate_up.ToString(),
-                 ", down ", down.ToString());
+  const bool has_gate = request.experts->has_gate();
+  OPST_CHECK_ARG(
+      gate_up.layout().out == (has_gate ? 2 : 1) * down.layout().in, kOp,
+      "gate_up dim 1 must be twice down dim 2 (F), in plain panels (no gate) equal to it",
+      "gate_up ", gate_up.ToString(), ", down ", down.ToString());
+  OPST_CHECK_ARG(has_gate || request.options->activation != Activation::kClampedSwiglu, kOp,
+                 "clamped SwiGLU must have a gate", "gate_up ", gate_up.ToString());
   OPST_CHECK_ARG(gate_up.num_experts() == down.num_experts() &&
                      gate_up.num_experts() == request.plan->num_experts,
                  kOp, "plan, gate_up and down must have the same number of experts", "plan ",
                  request.plan->num_experts, ", gate_up ", gate_up.ToString(), ", down ",
                  down.ToString());
-  CheckBias(request.experts->gate_up_bias, gate_up, "gate_up_bias must be [E,2F] f32, contiguous");
+  CheckBias(request.experts->gate_up_bias, gate_up,
+            "gate_up_bias must be [E,2F] (no gate: [E,F]) f32, contiguous");
   CheckBias(request.experts->down_bias, down, "down_bias must be [E,H] f32, contiguous");
   OPST_CHECK_ARG(request.plan->num_tokens == x.dim(0), kOp,
                  "plan must be of the input's tokens (T)", request.plan->num_tokens,

@@ -104,6 +104,15 @@ Slopes SlopesOf(Activation activation, double g, double u) {
   if (activation == Activation::kRelu) {
     return {std::max(g, 0.0) * u, g > 0 ? u : 0, std::max(g, 0.0)};
   }
+  if (activation == Activation::kGelu) {
+    const double phi = std::erfc(-g / std::sqrt(2.0)) / 2;
+    const double density = std::exp(-g * g / 2) / std::sqrt(2 * M_PI);
+    return {g * phi * u, (phi + g * density) * u, g * phi};
+  }
+  if (activation == Activation::kQuickGelu) {
+    const double s = sigmoid(1.702 * g);
+    return {g * s * u, s * (1 + 1.702 * g * (1 - s)) * u, g * s};
+  }
   const ActivationLimits limits;
   const double gate = std::min<double>(g, limits.limit);
   const double up = std::clamp<double>(u, -limits.limit, limits.limit) + 1;
@@ -216,8 +225,9 @@ class MoeFfnBackwardTest : public EachIsaTest {
   const Context context_ = MakeContext(2);
 };
 
-constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu,
-                                       Activation::kClampedSwiglu};
+constexpr Activation kActivations[] = {Activation::kSilu, Activation::kGeluTanh,
+                                       Activation::kRelu, Activation::kClampedSwiglu,
+                                       Activation::kGelu, Activation::kQuickGelu};
 
 TEST_P(MoeFfnBackwardTest, AThousandRandomLayersEqualFp64) {
   for (uint32_t seed = 0; seed < 1000 && !HasFailure(); ++seed) {

@@ -57,7 +57,8 @@ TEST_F(MoeFfnErrorsTest, BiasesOfAnotherShape) {
   ExpertWeights experts = experts_;
   experts.gate_up_bias = ConstTensorView(values.data(), Shape{3, 6});
   EXPECT_EQ(Reject(x_.view(), experts, out_.view()),
-            "[moe_ffn] gate_up_bias must be [E,2F] f32, contiguous; got [3,6] f32 for 3 x [12,8] "
+            "[moe_ffn] gate_up_bias must be [E,2F] (no gate: [E,F]) f32, contiguous; got [3,6] f32 "
+            "for 3 x [12,8] "
             "bf16 gate_up panels");
   experts.gate_up_bias = {};
   experts.down_bias = ConstTensorView(values.data(), Shape{2, 8});
@@ -79,9 +80,19 @@ TEST_F(MoeFfnErrorsTest, OutputOfAnotherShapeOrType) {
 
 TEST_F(MoeFfnErrorsTest, PanelsInTheWrongOrder) {
   EXPECT_EQ(Reject(x_.view(), {Down(3, 12, 8), experts_.down}, out_.view()),
-            "[moe_ffn] gate_up must be in gate_up panels; got 3 x [12,8] bf16 panels");
+            "[moe_ffn] gate_up dim 1 must be twice down dim 2 (F), in plain panels (no gate) equal "
+            "to it; got gate_up 3 x [12,8] bf16 panels, down 3 x [8,6] bf16 panels");
   EXPECT_EQ(Reject(x_.view(), {experts_.gate_up, GateUp(3, 4, 6)}, out_.view()),
             "[moe_ffn] down must be in plain panels; got 3 x [8,6] bf16 gate_up panels");
+}
+
+TEST_F(MoeFfnErrorsTest, ClampedSwigluWithoutAGate) {
+  const ExpertWeights plain{Down(3, 6, 8), experts_.down};
+  EXPECT_EQ(Rejection([&] {
+              MoeFfn(context_, x_.view(), plan_, plain, {.activation = Activation::kClampedSwiglu},
+                     out_.view());
+            }),
+            "[moe_ffn] clamped SwiGLU must have a gate; got gate_up 3 x [6,8] bf16 panels");
 }
 
 TEST_F(MoeFfnErrorsTest, OutputOverTheInput) {
@@ -112,9 +123,11 @@ TEST_F(MoeFfnErrorsTest, WidthsThatDoNotFit) {
             rule + "3 x [12,9] bf16 gate_up panels, down 3 x [8,6] bf16 panels, input [4,8] f32");
   EXPECT_EQ(Reject(x_.view(), {experts_.gate_up, Down(3, 9, 6)}, out_.view()),
             rule + "3 x [12,8] bf16 gate_up panels, down 3 x [9,6] bf16 panels, input [4,8] f32");
-  EXPECT_EQ(Reject(x_.view(), {GateUp(3, 5, 8), experts_.down}, out_.view()),
-            "[moe_ffn] gate_up dim 1 must be twice down dim 2 (F); got gate_up 3 x [10,8] bf16 "
-            "gate_up panels, down 3 x [8,6] bf16 panels");
+  EXPECT_EQ(
+      Reject(x_.view(), {GateUp(3, 5, 8), experts_.down}, out_.view()),
+      "[moe_ffn] gate_up dim 1 must be twice down dim 2 (F), in plain panels (no gate) equal to "
+      "it; got gate_up 3 x [10,8] bf16 "
+      "gate_up panels, down 3 x [8,6] bf16 panels");
 }
 
 TEST_F(MoeFfnErrorsTest, NumbersOfExpertsThatDiffer) {

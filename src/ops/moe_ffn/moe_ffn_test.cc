@@ -101,10 +101,50 @@ TEST_P(MoeFfnTest, EveryActivationInBothOutputModes) {
   for (const DType dtype : kDtypes) {
     const TestExperts experts(context_, dtype, 6, 41, 23, 2);
     const Slots slots = RandomSlots(33, 6, 3, 7);
-    for (const Activation activation :
-         {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu}) {
+    for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu,
+                                        Activation::kGelu, Activation::kQuickGelu}) {
       for (const OutputMode mode : {OutputMode::kOverwrite, OutputMode::kAdd}) {
         ExpectCorrect(experts, slots, {}, {.activation = activation, .output_mode = mode});
+      }
+    }
+  }
+}
+
+TEST_P(MoeFfnTest, ExpertsWithoutAGate) {
+  for (const DType dtype : kDtypes) {
+    for (const auto& [hidden, ffn] :
+         std::vector<std::pair<int64_t, int64_t>>{{41, 23}, {270, 530}, {7, 1}, {16, 256}}) {
+      TestExperts experts(context_, dtype, 4, hidden, ffn, 3);
+      experts.DropGate(context_);
+      const Slots slots = RandomSlots(21, 4, 2, 7);
+      for (const Activation activation :
+           {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu, Activation::kGelu,
+            Activation::kQuickGelu}) {
+        ExpectCorrect(experts, slots, {}, {.activation = activation});
+      }
+      experts.AddBiases(11);
+      ExpectCorrect(experts, slots, {},
+                    {.activation = Activation::kGelu, .output_mode = OutputMode::kAdd});
+    }
+  }
+}
+
+TEST_P(MoeFfnTest, WithoutAGateATokenHasTheSameBitsInAnyBatch) {
+  for (const DType dtype : kDtypes) {
+    TestExperts experts(context_, dtype, 3, 70, 300, 3);
+    experts.DropGate(context_);
+    const MoeFfnOptions options{.activation = Activation::kGelu};
+    const Slots slots = RandomSlots(90, 3, 2, 7, {.skew = 1});
+    Matrix x = Matrix::Random(dtype, 90, 70, 4);
+    Matrix all(dtype, 90, 70);
+    MoeFfn(MakeContext(3), x.view(), MakePlan(context_, slots, 3), experts.packed, options,
+           all.view());
+    for (const int64_t tokens : {1, 12, 13, 40}) {
+      Matrix out(dtype, tokens, 70);
+      MoeFfn(context_, x.FirstRows(tokens), MakePlan(context_, slots.Slice(0, tokens), 3),
+             experts.packed, options, out.view());
+      for (int64_t token = 0; token < tokens; ++token) {
+        EXPECT_TRUE(out.HasSameBits(token, all, token)) << token << " of " << tokens;
       }
     }
   }

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "ops/ref/activate.h"
 #include "ops/ref/element.h"
 #include "ops/ref/reference.h"
 
@@ -22,6 +23,8 @@ void GroupedMatmul(const Context&, const GroupedMatmulRequest& request) {
           sum = std::fma(Load(request.x, row, k), weights.At(expert, column, k), sum);
         }
         if (bias != nullptr) sum += bias[column];
+        const auto& activation = request.options->activation;
+        if (activation) sum = Activate(*activation, {}, static_cast<double>(sum));
         if (request.options->output_mode == OutputMode::kAdd) {
           sum += Load(request.out, row, column);
         }

@@ -6,31 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "ops/ref/activate.h"
 #include "ops/ref/element.h"
 #include "ops/ref/reference.h"
 
 namespace opst::ref {
 namespace {
-
-// In double, so that the formulas may stand as they are written: at negative x, GELU is a small
-// difference of large numbers.
-float Activate(Activation activation, const ActivationLimits& limits, double x) {
-  switch (activation) {
-    case Activation::kSilu:
-      return static_cast<float>(x / (1 + std::exp(-x)));
-    case Activation::kGeluTanh:
-      return static_cast<float>(x / 2 *
-                                (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))));
-    case Activation::kRelu:
-      return static_cast<float>(x < 0 ? 0 : x);  // keeps NaN
-    case Activation::kClampedSwiglu: {
-      const double gate =
-          x > static_cast<double>(limits.limit) ? static_cast<double>(limits.limit) : x;
-      return static_cast<float>(gate / (1 + std::exp(-static_cast<double>(limits.alpha) * gate)));
-    }
-  }
-  return static_cast<float>(x);
-}
 
 float Dot(const PackedWeights& weights, int64_t expert, int64_t row, const std::vector<float>& x) {
   float sum = 0;
@@ -58,11 +39,12 @@ std::vector<float> Hidden(const ExpertWeights& experts, int64_t expert,
   std::vector<float> hidden(static_cast<size_t>(ffn));
   for (int64_t f = 0; f < ffn; ++f) {
     const float gate = Dot(experts.gate_up, expert, f, x) + BiasAt(experts.gate_up_bias, expert, f);
+    hidden[static_cast<size_t>(f)] =
+        Activate(options.activation, options.limits, static_cast<double>(gate));
+    if (!experts.has_gate()) continue;
     const float up =
         Dot(experts.gate_up, expert, ffn + f, x) + BiasAt(experts.gate_up_bias, expert, ffn + f);
-    hidden[static_cast<size_t>(f)] =
-        Activate(options.activation, options.limits, static_cast<double>(gate)) *
-        UpFactor(options.activation, options.limits, up);
+    hidden[static_cast<size_t>(f)] *= UpFactor(options.activation, options.limits, up);
   }
   return hidden;
 }

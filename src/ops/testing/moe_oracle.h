@@ -34,6 +34,14 @@ struct TestExperts {
     Pack(context);
   }
 
+  // From here on experts without a gate: gate_up is [E·F, H].
+  void DropGate(const Context& context) {
+    gate_up = Matrix::Random(gate_up.dtype(), num_experts * ffn, hidden, 99,
+                             1 / std::sqrt(static_cast<double>(hidden)));
+    packed.gate_up = PackExperts(context, gate_up.Stacked(num_experts), FormatOf(gate_up.dtype()),
+                                 PanelOrder::kPlain);
+  }
+
   // Again after a change of the matrices.
   void Pack(const Context& context) {
     const WeightFormat format = FormatOf(gate_up.dtype());
@@ -43,7 +51,8 @@ struct TestExperts {
 
   // Random biases for every product.
   void AddBiases(uint32_t seed) {
-    gate_up_bias.emplace(Matrix::Random(DType::kF32, num_experts, 2 * ffn, seed));
+    gate_up_bias.emplace(
+        Matrix::Random(DType::kF32, num_experts, packed.has_gate() ? 2 * ffn : ffn, seed));
     down_bias.emplace(Matrix::Random(DType::kF32, num_experts, hidden, seed + 1));
     packed.gate_up_bias = gate_up_bias->view();
     packed.down_bias = down_bias->view();
@@ -83,6 +92,16 @@ inline Bounded Activated(const MoeFfnOptions& options, double gate, double error
     const double ulps = 4 + 2 * std::abs(alpha * g);
     return {value, kSteepest * error + ulps * kUlp * std::abs(value) + 0x1p-120};
   }
+  if (activation == Activation::kGelu) {
+    const double value = gate / 2 * std::erfc(-gate / std::sqrt(2.0));
+    const double ulps = 8 + gate * gate;
+    return {value, kSteepest * error + ulps * kUlp * std::abs(value) + 0x1p-120};
+  }
+  if (activation == Activation::kQuickGelu) {
+    const double value = gate / (1 + std::exp(-1.702 * gate));
+    const double ulps = 4 + 2 * std::abs(gate);
+    return {value, kSteepest * error + ulps * kUlp * std::abs(value) + 0x1p-120};
+  }
   const double u = 0.79788456080286535588 * (gate + 0.044715 * gate * gate * gate);
   const bool is_silu = activation == Activation::kSilu;
   const double value = gate / (1 + std::exp(is_silu ? -gate : -2 * u));
@@ -102,9 +121,15 @@ inline std::vector<Bounded> HiddenActivations(const TestExperts& experts, int64_
                                               const MoeFfnOptions& options,
                                               const std::vector<double>& x) {
   std::vector<Bounded> hidden;
-  const int64_t first = expert * 2 * experts.ffn;
+  const int64_t first = expert * (experts.gate_up.rows() / experts.num_experts);
   for (int64_t f = 0; f < experts.ffn; ++f) {
     const DotProduct gate = Dot(x, experts.gate_up.Row(first + f));
+    if (!experts.packed.has_gate()) {
+      const double bias = BiasOf(experts.gate_up_bias, expert, f);
+      hidden.push_back(Activated(options, gate.value + bias,
+                                 ChainError(experts.hidden + 1, gate.magnitude + std::abs(bias))));
+      continue;
+    }
     const DotProduct up = Dot(x, experts.gate_up.Row(first + experts.ffn + f));
     const double gate_bias = BiasOf(experts.gate_up_bias, expert, f);
     const double up_bias = BiasOf(experts.gate_up_bias, expert, experts.ffn + f);
