@@ -1,0 +1,64 @@
+// opst_packed_weights: packing, and what can be asked of packed matrices.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "opst/pack.h"
+
+#include "capi/conversions.h"
+
+using opst::capi::Call;
+using opst::capi::Make;
+using opst::capi::Use;
+
+opst_status opst_pack_experts(const opst_context* context, const opst_view* weights,
+                              opst_weight_format format, opst_panel_order order,
+                              opst_packed_weights** packed) {
+  return Make(__func__, packed, [&](const Call& call) {
+    call.Create(packed, opst::PackExperts(Use(call, context), call.In(weights, "weights"),
+                                          call.Choice<opst::WeightFormat>(format, "format"),
+                                          call.Choice<opst::PanelOrder>(order, "order")));
+  });
+}
+
+opst_status opst_pack_experts_transposed(const opst_context* context, const opst_view* weights,
+                                         opst_weight_format format, opst_packed_weights** packed) {
+  return Make(__func__, packed, [&](const Call& call) {
+    call.Create(packed,
+                opst::PackExpertsTransposed(Use(call, context), call.In(weights, "weights"),
+                                            call.Choice<opst::WeightFormat>(format, "format")));
+  });
+}
+
+opst_status opst_packed_weights_destroy(opst_packed_weights* packed) {
+  return opst::capi::Destroy(__func__, packed);
+}
+
+opst_status opst_packed_weights_get(const opst_packed_weights* packed,
+                                    opst_packed_weights_info* info) {
+  return opst::capi::Run(__func__, [&](const Call& call) {
+    const opst::PackedWeights& weights = call.Get(packed, "packed");
+    opst_packed_weights_info result = OPST_PACKED_WEIGHTS_INFO_DEFAULT;
+    result.format = static_cast<opst_weight_format>(weights.layout().format);
+    result.order = static_cast<opst_panel_order>(weights.layout().order);
+    result.num_experts = weights.num_experts();
+    result.out = weights.layout().out;
+    result.in = weights.layout().in;
+    result.num_bytes =
+        weights.layout().matrix_bytes() * static_cast<uint64_t>(weights.num_experts());
+    call.Fill(info, result, "info");
+  });
+}
+
+opst_status opst_packed_weights_at(const opst_packed_weights* packed, int64_t expert, int64_t row,
+                                   int64_t k, float* value) {
+  return Make(__func__, value, [&](const Call& call) {
+    const opst::PackedWeights& weights = call.Get(packed, "packed");
+    const auto check = [&](int64_t index, int64_t end, const char* name) {
+      call.Check(index >= 0 && index < end, name, opst::Concat("must be in 0 … ", end - 1),
+                 std::to_string(index));
+    };
+    check(expert, weights.num_experts(), "expert");
+    check(row, weights.layout().out, "row");
+    check(k, weights.layout().in, "k");
+    *value = weights.At(expert, row, k);
+  });
+}
