@@ -46,7 +46,8 @@ static void test_views(void) {
   REFUSED(opst_sparse_gather(context, &bad, &indices, &out), "must fit 63 bits");
   bad = good;
   bad.data = NULL;
-  REFUSED(opst_sparse_gather(context, &bad, &indices, &out), "x must have data; got NULL for [2,3]");
+  REFUSED(opst_sparse_gather(context, &bad, &indices, &out),
+          "x must have data; got NULL for [2,3]");
   bad = good;
   bad.data = (char*)x + 1;
   REFUSED(opst_sparse_gather(context, &bad, &indices, &out), "aligned to its element");
