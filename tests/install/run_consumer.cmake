@@ -16,12 +16,20 @@ set(prefix "${WORK_DIR}/prefix")
 run("${CMAKE_COMMAND}" --install "${BUILD_DIR}" --prefix "${prefix}" --config "${CONFIG}")
 
 string(REPLACE ";" " " flags "${FLAGS}")
-set(configure "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer" -G "${GENERATOR}"
-  "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_BUILD_TYPE=${CONFIG}" "-DCMAKE_PREFIX_PATH=${prefix}" "-DCMAKE_CXX_FLAGS=${flags}")
+set(common -G "${GENERATOR}" "-DCMAKE_BUILD_TYPE=${CONFIG}" "-DCMAKE_PREFIX_PATH=${prefix}")
+set(configure "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer" ${common}
+  "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_CXX_FLAGS=${flags}")
 run(${configure} -B "${WORK_DIR}/build")
 run("${CMAKE_COMMAND}" --build "${WORK_DIR}/build")
 run("${WORK_DIR}/build/consumer")
 message(STATUS "consumer printed: ${output}")
+
+# A project that knows no C++ links the shared library alone.
+run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer_c" ${common} -B "${WORK_DIR}/build_c"
+  "-DCMAKE_C_COMPILER=${C_COMPILER}" "-DCMAKE_C_FLAGS=${flags}")
+run("${CMAKE_COMMAND}" --build "${WORK_DIR}/build_c")
+run("${WORK_DIR}/build_c/consumer_c")
+message(STATUS "consumer_c printed: ${output}")
 
 # The installed headers stand alone: nothing of the source tree or of another library is named in them.
 file(GLOB_RECURSE headers "${prefix}/include/*.h")
