@@ -84,12 +84,12 @@ def contains(source: str, block: str) -> bool:
 
 
 def sources(*folders: str) -> dict[Path, str]:
-    """C++ files below the folders, tests left out."""
+    """C and C++ files below the folders, tests left out."""
     return {
         path: read(path)
         for folder in folders
         for path in sorted((ROOT / folder).rglob("*"))
-        if path.suffix in {".cc", ".h"} and not path.name.endswith("_test.cc")
+        if path.suffix in {".c", ".cc", ".h"} and not path.name.endswith("_test.cc")
     }
 
 

@@ -39,17 +39,18 @@ class ReadmeTest(unittest.TestCase):
     def test_both_languages_have_the_same_links(self):
         self.assertEqual(link_targets(README), link_targets(CHINESE))
 
-    def test_cpp_stands_in_an_example_that_is_run(self):
+    def test_code_stands_in_an_example_that_is_run(self):
         names = re.findall(r"^opst_add_example\((\w+)", read(ROOT / "examples/CMakeLists.txt"), re.M)
-        examples = [read(ROOT / "examples" / f"{name}.cc") for name in names]
+        paths = [path for name in names for path in (ROOT / "examples").glob(f"{name}.c*")]
+        examples = [read(path) for path in paths]
         self.assertTrue(blocks(README, "cpp"))
-        for block in blocks(README, "cpp"):
+        for block in [*blocks(README, "cpp"), *blocks(README, "c")]:
             found = any(contains(example, block.text) for example in examples)
             self.assertTrue(found, f"{block}: not in an example")
 
     def test_every_example_is_run(self):
         listed = read(ROOT / "examples/CMakeLists.txt")
-        for path in (ROOT / "examples").glob("*.cc"):
+        for path in [*(ROOT / "examples").glob("*.cc"), *(ROOT / "examples").glob("*.c")]:
             self.assertIn(f"opst_add_example({path.stem}", listed)
 
     def test_families_are_those_of_the_code(self):

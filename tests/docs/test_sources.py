@@ -23,10 +23,10 @@ def joined_literals(text: str) -> str:
 
 
 class SourcesTest(unittest.TestCase):
-    def test_cpp_of_the_docs_stands_in_the_source(self):
+    def test_code_of_the_docs_stands_in_the_source(self):
         files = sources("src", "include", "examples")
         for page in PAGES:
-            for block in blocks(page, "cpp"):
+            for block in [*blocks(page, "cpp"), *blocks(page, "c")]:
                 found = any(contains(text, block.text) for text in files.values())
                 self.assertTrue(found, f"{block}: not in the source")
 
