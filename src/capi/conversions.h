@@ -28,9 +28,10 @@ ExpertWeights ToExpertWeights(const Call& call, const opst_expert_weights* exper
                               const char* name);
 
 ExpertChoice ToExpertChoice(const Call& call, const opst_model_experts* experts);
-// Empty for NULL.
+// Calls on_routing unless it is NULL; throws Cancelled between layers when the context is
+// cancelled.
 std::function<void(int64_t layer, const RoutingPlan& plan)> ToOnRouting(
-    opst_routing_callback on_routing, void* user);
+    const opst_context* context, opst_routing_callback on_routing, void* user);
 
 // A view of memory that the library owns.
 opst_view Borrow(const ConstTensorView& view);

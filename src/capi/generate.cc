@@ -37,7 +37,7 @@ GenerateOptions ToCpp(const Call& call, const opst_context* context, const opst_
       .prefill_chunk = options.prefill_chunk,
       .experts = ToExpertChoice(call, options.experts),
       .is_cancelled = [context] { return context->is_cancelled.load(); },
-      .on_routing = ToOnRouting(options.on_routing, options.user)};
+      .on_routing = ToOnRouting(context, options.on_routing, options.user)};
   for (const char* text :
        call.Array(options.stop_strings, options.num_stop_strings, "stop_strings")) {
     result.stop_strings.emplace_back(call.Text(text, "stop_strings"));

@@ -21,10 +21,11 @@ std::vector<ExpertName> ToNames(const Call& call, const opst_expert_name* names,
   return result;
 }
 
-ForwardOptions ToForward(const Call& call, const opst_forward_options* given) {
+ForwardOptions ToForward(const Call& call, const opst_context* context,
+                         const opst_forward_options* given) {
   const auto options = call.Options(given, opst_forward_options OPST_FORWARD_OPTIONS_DEFAULT);
   ForwardOptions result{.experts = ToExpertChoice(call, options.experts),
-                        .on_routing = ToOnRouting(options.on_routing, options.user)};
+                        .on_routing = ToOnRouting(context, options.on_routing, options.user)};
   if (options.on_layer != nullptr) {
     result.on_layer = [on_layer = options.on_layer, user = options.user](int64_t layer,
                                                                          ConstTensorView x) {
@@ -47,9 +48,10 @@ ExpertChoice ToExpertChoice(const Call& call, const opst_model_experts* given) {
 }
 
 std::function<void(int64_t layer, const RoutingPlan& plan)> ToOnRouting(
-    opst_routing_callback on_routing, void* user) {
-  if (on_routing == nullptr) return {};
-  return [on_routing, user](int64_t layer, const RoutingPlan& plan) {
+    const opst_context* context, opst_routing_callback on_routing, void* user) {
+  return [context, on_routing, user](int64_t layer, const RoutingPlan& plan) {
+    if (context->is_cancelled) throw Cancelled();
+    if (on_routing == nullptr) return;
     const opst_routing_plan_arrays arrays = ArraysOf(plan);
     on_routing(user, layer, &arrays);
   };
@@ -139,7 +141,7 @@ opst_status opst_model_forward(const opst_context* context, const opst_model* mo
     call.Check(sequence->model.get() == value.get(), "sequence", "must be one of this model",
                "one of another");
     value->Forward(Use(call, context), call.Values<int32_t>(tokens, "tokens"), state,
-                   call.Out(logits, "logits"), opst::capi::ToForward(call, options));
+                   call.Out(logits, "logits"), opst::capi::ToForward(call, context, options));
   });
 }
 
@@ -156,6 +158,6 @@ opst_status opst_model_forward_batch(const opst_context* context, const opst_mod
       batch.push_back({call.Values<int32_t>(entry.tokens, "entries.tokens"), &state});
     }
     value->ForwardBatch(Use(call, context), batch, call.Out(logits, "logits"),
-                        opst::capi::ToForward(call, options));
+                        opst::capi::ToForward(call, context, options));
   });
 }

@@ -33,6 +33,40 @@ static void test_info(void) {
   CHECK(text == NULL);
 }
 
+// Cancelled behind a layer: the sequence is as it was, and goes on with the same bits.
+static void cancel(void* user, int64_t layer, const opst_routing_plan_arrays* plan) {
+  (void)plan;
+  ++*(int*)user;
+  if (layer == 1) OK(opst_context_cancel(context));
+}
+
+static void test_cancelled_forward(void) {
+  const size_t row_bytes = (size_t)vocab_size * sizeof(float);
+  float *wanted = calloc(1, row_bytes), *got = calloc(1, row_bytes);
+  const opst_view all = opst_vector(OPST_I32, tokens, N);
+  const opst_view wanted_view = opst_matrix(OPST_F32, wanted, 1, vocab_size);
+  const opst_view got_view = opst_matrix(OPST_F32, got, 1, vocab_size);
+  opst_sequence *plain = new_sequence(), *sequence = new_sequence();
+  OK(opst_model_forward(context, model, &all, plain, NULL, &wanted_view));
+  int num_layers = 0;
+  opst_forward_options options = OPST_FORWARD_OPTIONS_DEFAULT;
+  options.on_routing = cancel;
+  options.user = &num_layers;
+  FAILS(opst_model_forward(context, model, &all, sequence, &options, &got_view), OPST_CANCELLED,
+        "[opst_model_forward]");
+  CHECK(num_layers == 2);
+  int64_t length = -1;
+  OK(opst_sequence_length(sequence, &length));
+  CHECK(length == 0);
+  OK(opst_context_resume(context));
+  OK(opst_model_forward(context, model, &all, sequence, NULL, &got_view));
+  CHECK(memcmp(wanted, got, row_bytes) == 0);
+  OK(opst_sequence_destroy(plain));
+  OK(opst_sequence_destroy(sequence));
+  free(wanted);
+  free(got);
+}
+
 struct seen {
   int64_t num_layers;
   int64_t num_rows;
@@ -175,6 +209,7 @@ int main(void) {
   test_info();
   test_forward();
   test_forward_batch();
+  test_cancelled_forward();
   test_errors();
   test_memory_plan();
   // A sequence outlives the handle of its model.

@@ -55,9 +55,10 @@ OPST_API opst_status opst_context_num_threads(const opst_context* context, int32
 // this. The text lives as long as the context. Errors: the context asks for another one.
 OPST_API opst_status opst_context_isa(const opst_context* context, const char** name);
 
-// Cancels what runs with this context, from any thread: generation stops before its next pass,
-// conversion before its next piece, and both return OPST_CANCELLED, as does every call that starts
-// with this context afterwards, until opst_context_resume. A single operator runs to its end.
+// Cancels what runs with this context, from any thread: generation and forward passes stop behind
+// the layer they are in, conversion before its next piece, and all return OPST_CANCELLED, as does
+// every call that starts with this context afterwards, until opst_context_resume. A single operator
+// runs to its end.
 OPST_API opst_status opst_context_cancel(opst_context* context);
 OPST_API opst_status opst_context_resume(opst_context* context);
 

@@ -42,7 +42,7 @@ extern "C" {
 
 typedef enum opst_status {
   OPST_OK = 0,
-  OPST_INVALID_ARGUMENT = 1,  // the caller's fault; found before any work was done
+  OPST_INVALID_ARGUMENT = 1,  // the caller's fault; nothing was written
   OPST_IO = 2,                // a file that is missing, cut, broken or of a newer format
   OPST_OUT_OF_MEMORY = 3,     // a buffer that cannot be had
   OPST_COMM = 4,              // a peer that left or a message that did not arrive
