@@ -14,8 +14,26 @@ OPST_API opst_status opst_a(const char* text,
                             int32_t* count);
 OPST_API const char* opst_b(void);
 static inline int opst_c(int x) { return x; }
+typedef void (*opst_callback)(void* user,
+                              int32_t value);
+typedef struct opst_handle opst_handle;
+typedef struct opst_pair {
+  int32_t first;  // a comment
+  int32_t second[2];
+} opst_pair;
+typedef enum opst_kind { OPST_KIND_A = 0, OPST_KIND_B = 1 } opst_kind;
+enum { OPST_MODE = -1 };
+#define OPST_NO_VALUE = 5
 """
-LIST = "# head\nopst_status opst_a(const char* text, int32_t* count)\nconst char* opst_b(void)\n"
+LIST = """# head
+opst_status opst_a(const char* text, int32_t* count)
+const char* opst_b(void)
+typedef void (*opst_callback)(void* user, int32_t value)
+struct opst_pair { int32_t first; int32_t second[2]; }
+OPST_KIND_A = 0
+OPST_KIND_B = 1
+OPST_MODE = -1
+"""
 
 
 @pytest.fixture
@@ -35,7 +53,10 @@ def test_headers_that_are_listed_have_no_problems(house, tmp_path):
     [
         ("src/capi/abi.txt", LIST.replace("int32_t*", "int64_t*"), "has no line for: opst_status opst_a"),
         ("src/capi/abi.txt", LIST + "void opst_d(void)\n", "no header declares: void opst_d"),
-        ("src/capi/abi.txt", "\n".join(reversed(LIST.splitlines())), "is not sorted"),
+        ("src/capi/abi.txt", LIST.replace("int32_t first", "int64_t first"), "has no line for: struct opst_pair"),
+        ("src/capi/abi.txt", LIST.replace("B = 1", "B = 2"), "no header declares: OPST_KIND_B = 2"),
+        ("src/capi/abi.txt", LIST.replace("int32_t value", "float value"), "has no line for: typedef void"),
+        ("src/capi/abi.txt", "\n".join(reversed(LIST.splitlines())), "is not in the order"),
         ("include/opst/c/text.h", HEADER + "int opst_e(void);\n", "opst_e is declared without OPST_API"),
         ("include/opst/c/more.h", "", "does not include opst/c/more.h"),
     ],
