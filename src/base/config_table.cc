@@ -95,12 +95,13 @@ constexpr std::string_view kDocsHead = R"(# Settings and environment variables
 <!-- SPDX-FileCopyrightText: ops-transformer authors -->
 <!-- SPDX-License-Identifier: Apache-2.0 -->
 
-Each setting has one name, written in four ways. For `stage1_buffer_size`:
+Each setting has one name, written in five ways. For `stage1_buffer_size`:
 
 | where | how |
 |---|---|
 | command line | `opst ... --stage1-buffer-size 64MB` (`--stage1_buffer_size` works too) |
 | C++ | `opst::ContextOptions{.settings = {{"stage1_buffer_size", "64MB"}}}` |
+| C | `{"stage1_buffer_size", "64MB"}` among the `settings` of `opst_context_options` |
 | environment | `OPST_STAGE1_BUFFER_SIZE=64MB` |
 | file | `stage1_buffer_size = 64MB` in an `.ini`, `{"stage1_buffer_size": "64MB"}` in a `.json`; named by `--config FILE` or `OPST_CONFIG` |
 

@@ -16,7 +16,7 @@ namespace {
 
 const Call call("test");
 
-TEST(DefaultsTest, Gating) {
+TEST(DefaultsTest, GatingOptionsAreThoseOfCpp) {
   const GatingOptions c = ToGatingOptions(call, nullptr), cpp;
   EXPECT_EQ(c.top_k, cpp.top_k);
   EXPECT_EQ(c.score_function, cpp.score_function);
@@ -33,7 +33,7 @@ TEST(DefaultsTest, Gating) {
   EXPECT_EQ(ToSelection(call, &selection), SelectionOptions{});
 }
 
-TEST(DefaultsTest, RoutingPlans) {
+TEST(DefaultsTest, RoutingPlanOptionsAreThoseOfCpp) {
   const RoutingPlanOptions c = ToPlanOptions(call, nullptr), cpp;
   EXPECT_EQ(c.capacity_factor, cpp.capacity_factor);
   EXPECT_EQ(c.min_capacity, cpp.min_capacity);
@@ -47,7 +47,7 @@ TEST(DefaultsTest, RoutingPlans) {
   EXPECT_EQ(hash.seed, HashRoutingOptions{}.seed);
 }
 
-TEST(DefaultsTest, LossesAndBalance) {
+TEST(DefaultsTest, LossAndBalanceOptionsAreThoseOfCpp) {
   const opst_balance_loss_options balance = OPST_BALANCE_LOSS_OPTIONS_DEFAULT;
   EXPECT_EQ(balance.coefficient, BalanceLossOptions{}.coefficient);
   EXPECT_EQ(balance.sequence_length, BalanceLossOptions{}.sequence_length);
@@ -62,7 +62,7 @@ TEST(DefaultsTest, LossesAndBalance) {
   EXPECT_EQ(bias.centers == 1, BiasUpdateOptions{}.centers);
 }
 
-TEST(DefaultsTest, MovementAndExperts) {
+TEST(DefaultsTest, MovementAndExpertOptionsAreThoseOfCpp) {
   const opst_quantized_permute_options permute = OPST_QUANTIZED_PERMUTE_OPTIONS_DEFAULT;
   EXPECT_EQ(permute.quantization, static_cast<int32_t>(QuantizedPermuteOptions{}.quantization));
   EXPECT_EQ(permute.scale, QuantizedPermuteOptions{}.scale);
@@ -76,7 +76,7 @@ TEST(DefaultsTest, MovementAndExperts) {
   EXPECT_EQ(ffn.workspace_bytes, MoeFfnOptions{}.workspace_bytes);
 }
 
-TEST(DefaultsTest, Layer) {
+TEST(DefaultsTest, LayerOptionsAreThoseOfCpp) {
   const opst_moe_layer_options layer = OPST_MOE_LAYER_OPTIONS_DEFAULT;
   EXPECT_EQ(layer.score_function, static_cast<int32_t>(RoutingRecipe{}.score_function));
   EXPECT_EQ(layer.num_groups, RoutingRecipe{}.num_groups);
@@ -90,7 +90,7 @@ TEST(DefaultsTest, Layer) {
   EXPECT_EQ(layer.limit, FfnRecipe{}.limits.limit);
 }
 
-TEST(DefaultsTest, Sampling) {
+TEST(DefaultsTest, SamplingOptionsAreThoseOfCpp) {
   const opst_sampling_options sampling = OPST_SAMPLING_OPTIONS_DEFAULT;
   EXPECT_EQ(sampling.temperature, SamplingOptions{}.temperature);
   EXPECT_EQ(sampling.top_k, SamplingOptions{}.top_k);
@@ -102,7 +102,7 @@ TEST(DefaultsTest, Sampling) {
   EXPECT_EQ(sampling.seed, SamplingOptions{}.seed);
 }
 
-TEST(DefaultsTest, Text) {
+TEST(DefaultsTest, TextOptionsAreThoseOfCpp) {
   const opst_generate_options generate = OPST_GENERATE_OPTIONS_DEFAULT;
   EXPECT_EQ(generate.max_new_tokens, GenerateOptions{}.max_new_tokens);
   EXPECT_EQ(generate.ignores_end_tokens == 1, GenerateOptions{}.ignores_end_tokens);
@@ -122,7 +122,7 @@ TEST(DefaultsTest, Text) {
   EXPECT_EQ(perplexity.decodes == 1, PerplexityOptions{}.decodes);
 }
 
-TEST(DefaultsTest, FilesAndMemory) {
+TEST(DefaultsTest, FileAndMemoryOptionsAreThoseOfCpp) {
   const opst_convert_options convert = OPST_CONVERT_OPTIONS_DEFAULT;
   EXPECT_EQ(convert.overwrites == 1, ConvertOptions{}.overwrites);
   EXPECT_EQ(convert.is_strict == 1, ConvertOptions{}.is_strict);
