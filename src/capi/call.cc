@@ -61,16 +61,18 @@ opst_status StatusOfException(const char* function) noexcept {
 
 TensorView Call::Out(const opst_view* view, const char* name) const {
   CheckNotNull(view, name);
-  const auto dtype = Choice<DType>(view->dtype, Concat(name, ".dtype").c_str());
-  Check(view->rank >= 0 && view->rank <= OPST_MAX_RANK, name, "must have a rank of 0 … 4",
-        std::to_string(view->rank));
+  OPST_CHECK_CALL(*this, view->dtype >= 0 && view->dtype <= kLastValue<DType>, name,
+                  Concat("must have a dtype of 0 … ", kLastValue<DType>), view->dtype);
+  const auto dtype = static_cast<DType>(view->dtype);
+  OPST_CHECK_CALL(*this, view->rank >= 0 && view->rank <= OPST_MAX_RANK, name,
+                  "must have a rank of 0 … 4", view->rank);
   const auto rank = static_cast<size_t>(view->rank);
   const Shape shape(std::span<const int64_t>(view->shape, rank));
-  Check(view->data != nullptr || shape.num_elements() == 0, name, "must have data",
-        Concat("NULL for ", shape.ToString()));
-  Check(reinterpret_cast<uintptr_t>(view->data) % ByteSize(dtype) == 0, name,
-        "must have data aligned to its element",
-        Concat(view->data, " for ", shape.ToString(), " ", Name(dtype)));
+  OPST_CHECK_CALL(*this, view->data != nullptr || shape.num_elements() == 0, name, "must have data",
+                  "NULL for ", shape.ToString());
+  OPST_CHECK_CALL(*this, reinterpret_cast<uintptr_t>(view->data) % ByteSize(dtype) == 0, name,
+                  "must have data aligned to its element", view->data, " for ", shape.ToString(),
+                  " ", Name(dtype));
   const bool is_plain = view->row_stride == 0 || (rank > 0 && view->row_stride == shape[rank - 1]);
   if (is_plain) return TensorView(view->data, dtype, shape);
   return TensorView(view->data, dtype, shape, view->row_stride);
@@ -94,8 +96,9 @@ std::span<const uint8_t> Call::Padding(const opst_view* view) const {
 }
 
 uint32_t Call::CheckSize(uint32_t struct_size, const char* name) const {
-  Check(struct_size != 0 && struct_size % 8 == 0 && struct_size <= OPST_MAX_STRUCT_SIZE, name,
-        "must have the struct_size of its OPST_..._DEFAULT", std::to_string(struct_size));
+  OPST_CHECK_CALL(*this,
+                  struct_size != 0 && struct_size % 8 == 0 && struct_size <= OPST_MAX_STRUCT_SIZE,
+                  name, "must have the struct_size of its OPST_..._DEFAULT", struct_size);
   return struct_size;
 }
 
@@ -105,8 +108,8 @@ void Call::CheckTail(const void* given, size_t known_size, const char* name) con
   CheckSize(size, name);
   const auto* bytes = static_cast<const unsigned char*>(given);
   for (size_t index = known_size; index < size; ++index) {
-    Check(
-        bytes[index] == 0, name, "must not have members set that this library does not know",
+    OPST_CHECK_CALL(
+        *this, bytes[index] == 0, name, "must not have members set that this library does not know",
         Concat("byte ", index, " of a struct of ", size, ", of which ", known_size, " are known"));
   }
 }

@@ -19,6 +19,10 @@
 #include "opst/c/tensor.h"
 #include "opst/tensor.h"
 
+// Checks what came from C; rule and facts are only formatted when the rule is broken.
+#define OPST_CHECK_CALL(call, condition, name, rule, ...) \
+  OPST_CHECK_ARG(condition, (call).function(), ::opst::Concat(name, " ", rule), __VA_ARGS__)
+
 namespace opst::capi {
 
 // Thrown where a cancelled context is noticed; becomes OPST_CANCELLED.
@@ -34,11 +38,8 @@ class Call {
  public:
   explicit Call(const char* function) : function_(function) {}
 
-  void Check(bool condition, const char* name, std::string_view rule, std::string_view got) const {
-    if (!condition) ThrowInvalid(function_, Concat(name, " ", rule), got);
-  }
   void CheckNotNull(const void* pointer, const char* name) const {
-    Check(pointer != nullptr, name, "must not be NULL", "NULL");
+    OPST_CHECK_CALL(*this, pointer != nullptr, name, "must not be NULL", "NULL");
   }
 
   // Views. The forms with Optional turn NULL into an empty view.
@@ -67,8 +68,8 @@ class Call {
   std::span<T> Room(const opst_view* view, size_t size, const char* name) const {
     if (view == nullptr) return {};
     const std::span<T> out = OutValues<T>(view, name);
-    Check(out.size() == size, name, Concat("must have ", size, " elements"),
-          std::to_string(out.size()));
+    OPST_CHECK_CALL(*this, out.size() == size, name, Concat("must have ", size, " elements"),
+                    out.size());
     return out;
   }
   // Copies what an operator returned into the caller's array.
@@ -83,10 +84,10 @@ class Call {
   // An array of plain C values.
   template <typename T>
   std::span<const T> Array(const T* values, int64_t count, const char* name) const {
-    Check(count >= 0, name, "must not have a negative length", std::to_string(count));
-    Check(count == 0 || values != nullptr, name, "must not be NULL when its length is not 0",
-          "NULL");
-    Check(count <= kMaxArray, name, "must not be longer than any memory", std::to_string(count));
+    OPST_CHECK_CALL(*this, count >= 0, name, "must not have a negative length", count);
+    OPST_CHECK_CALL(*this, count == 0 || values != nullptr, name,
+                    "must not be NULL when its length is not 0", "NULL");
+    OPST_CHECK_CALL(*this, count <= kMaxArray, name, "must not be longer than any memory", count);
     return {values, static_cast<size_t>(count)};
   }
   std::string_view Text(const char* text, const char* name) const {
@@ -103,12 +104,12 @@ class Call {
 
   template <typename Enum>
   Enum Choice(int32_t value, const char* name) const {
-    Check(value >= 0 && value <= kLastValue<Enum>, name,
-          Concat("must be one of the values 0 … ", kLastValue<Enum>), std::to_string(value));
+    OPST_CHECK_CALL(*this, value >= 0 && value <= kLastValue<Enum>, name,
+                    Concat("must be one of the values 0 … ", kLastValue<Enum>), value);
     return static_cast<Enum>(value);
   }
   bool Claim(int32_t value, const char* name) const {
-    Check(value == 0 || value == 1, name, "must be 0 or 1", std::to_string(value));
+    OPST_CHECK_CALL(*this, value == 0 || value == 1, name, "must be 0 or 1", value);
     return value == 1;
   }
 
@@ -119,8 +120,8 @@ class Call {
     CheckTail(given, sizeof(Struct), name);
     std::memcpy(&defaults, given, std::min<size_t>(given->struct_size, sizeof(Struct)));
     if constexpr (requires { defaults.reserved; }) {
-      Check(defaults.reserved == 0, name, "must have reserved = 0",
-            std::to_string(defaults.reserved));
+      OPST_CHECK_CALL(*this, defaults.reserved == 0, name, "must have reserved = 0",
+                      defaults.reserved);
     }
     return defaults;
   }
@@ -166,9 +167,9 @@ class Call {
   template <typename T>
   std::span<T> Elements(const ConstTensorView& view, const char* name) const {
     using Element = std::remove_const_t<T>;
-    Check(view.dtype() == kDTypeOf<Element>, name, Concat("must be ", Name(kDTypeOf<Element>)),
-          view.ToString());
-    Check(view.is_contiguous(), name, "must be contiguous", view.ToString());
+    OPST_CHECK_CALL(*this, view.dtype() == kDTypeOf<Element>, name,
+                    Concat("must be ", Name(kDTypeOf<Element>)), view.ToString());
+    OPST_CHECK_CALL(*this, view.is_contiguous(), name, "must be contiguous", view.ToString());
     return {view.as<Element>(), static_cast<size_t>(view.shape().num_elements())};
   }
 

@@ -44,8 +44,8 @@ GenerateOptions ToCpp(const Call& call, const opst_context* context, const opst_
   }
   if (options.num_log_probs != -1) result.num_log_probs = options.num_log_probs;
   if (options.cache != nullptr) {
-    call.Check(options.cache->engine.get() == call.Get(engine, "engine").get(), "cache",
-               "must be one of this engine", "one of another");
+    OPST_CHECK_CALL(call, options.cache->engine.get() == call.Get(engine, "engine").get(), "cache",
+                    "must be one of this engine", "one of another");
     result.cache = &options.cache->value;
   }
   if (options.on_prefill != nullptr) {
@@ -180,9 +180,9 @@ opst_status opst_generation_most_likely(const opst_generation* generation, int64
                                         const opst_view* tokens, const opst_view* log_probs) {
   return Run(__func__, [&](const Call& call) {
     const auto& all = call.Get(generation, "generation").log_probs;
-    call.Check(index >= 0 && index < static_cast<int64_t>(all.size()), "index",
-               opst::Concat("must be one of ", all.size(), " tokens with log-probabilities"),
-               std::to_string(index));
+    OPST_CHECK_CALL(call, index >= 0 && index < static_cast<int64_t>(all.size()), "index",
+                    opst::Concat("must be one of ", all.size(), " tokens with log-probabilities"),
+                    index);
     std::vector<int32_t> ids;
     std::vector<double> values;
     for (const auto& [id, log_prob] : all[static_cast<size_t>(index)].most_likely) {

@@ -14,8 +14,8 @@ std::vector<ExpertName> ToNames(const Call& call, const opst_expert_name* names,
                                 const char* name) {
   std::vector<ExpertName> result;
   for (const opst_expert_name& entry : call.Array(names, count, name)) {
-    call.Check(entry.expert >= 0 && entry.expert <= std::numeric_limits<int32_t>::max(), name,
-               "must name experts of 0 … E-1", std::to_string(entry.expert));
+    OPST_CHECK_CALL(call, entry.expert >= 0 && entry.expert <= std::numeric_limits<int32_t>::max(),
+                    name, "must name experts of 0 … E-1", entry.expert);
     result.push_back({entry.layer, static_cast<int32_t>(entry.expert)});
   }
   return result;
@@ -127,7 +127,7 @@ opst_status opst_sequence_truncate(opst_sequence* sequence, int64_t length) {
 
 opst_status opst_sequence_expect_length(opst_sequence* sequence, int64_t num_tokens) {
   return Run(__func__, [&](const Call& call) {
-    call.Check(num_tokens >= 0, "num_tokens", "must not be negative", std::to_string(num_tokens));
+    OPST_CHECK_CALL(call, num_tokens >= 0, "num_tokens", "must not be negative", num_tokens);
     call.Get(sequence, "sequence").ExpectLength(num_tokens);
   });
 }
@@ -138,8 +138,8 @@ opst_status opst_model_forward(const opst_context* context, const opst_model* mo
   return Run(__func__, [&](const Call& call) {
     const auto& value = call.Get(model, "model");
     opst::Sequence& state = call.Get(sequence, "sequence");
-    call.Check(sequence->model.get() == value.get(), "sequence", "must be one of this model",
-               "one of another");
+    OPST_CHECK_CALL(call, sequence->model.get() == value.get(), "sequence",
+                    "must be one of this model", "one of another");
     value->Forward(Use(call, context), call.Values<int32_t>(tokens, "tokens"), state,
                    call.Out(logits, "logits"), opst::capi::ToForward(call, context, options));
   });
@@ -153,8 +153,8 @@ opst_status opst_model_forward_batch(const opst_context* context, const opst_mod
     std::vector<opst::BatchEntry> batch;
     for (const opst_batch_entry& entry : call.Array(entries, num_entries, "entries")) {
       opst::Sequence& state = call.Get(entry.sequence, "entries.sequence");
-      call.Check(entry.sequence->model.get() == value.get(), "entries.sequence",
-                 "must be one of this model", "one of another");
+      OPST_CHECK_CALL(call, entry.sequence->model.get() == value.get(), "entries.sequence",
+                      "must be one of this model", "one of another");
       batch.push_back({call.Values<int32_t>(entry.tokens, "entries.tokens"), &state});
     }
     value->ForwardBatch(Use(call, context), batch, call.Out(logits, "logits"),

@@ -69,8 +69,8 @@ std::shared_ptr<const MoeLayer> MakeLayer(const Call& call, const opst_moe_layer
   const auto experts = Own(ToExpertWeights(call, parts.experts, "experts"));
   const auto shared =
       parts.shared == nullptr ? nullptr : Own(ToExpertWeights(call, parts.shared, "shared"));
-  call.Check(shared != nullptr || parts.shared_gate == nullptr, "shared_gate",
-             "must have a shared expert", "NULL");
+  OPST_CHECK_CALL(call, shared != nullptr || parts.shared_gate == nullptr, "shared_gate",
+                  "must have a shared expert", "NULL");
   RouterWeights router = ToRouter(call, parts);
   const RoutingRecipe routing =
       ToRouting(call, options, router, experts->weights.gate_up.num_experts());
@@ -144,8 +144,8 @@ opst_status opst_moe_layer_forward(const opst_context* context, const opst_moe_l
 opst_status opst_moe_layer_load_tracker(const opst_moe_layer* layer, opst_load_tracker** tracker) {
   return Make(__func__, tracker, [&](const Call& call) {
     const auto& owner = call.Get(layer, "layer");
-    call.Check(owner->load_tracker() != nullptr, "layer", "must have a load_balance_ratio above 0",
-               opst::Concat(owner->routing().load_balance_ratio));
+    OPST_CHECK_CALL(call, owner->load_tracker() != nullptr, "layer",
+                    "must have a load_balance_ratio above 0", owner->routing().load_balance_ratio);
     call.Create(tracker, std::shared_ptr<opst::LoadTracker>(owner, owner->load_tracker()));
   });
 }

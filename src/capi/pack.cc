@@ -53,8 +53,8 @@ opst_status opst_packed_weights_at(const opst_packed_weights* packed, int64_t ex
   return Make(__func__, value, [&](const Call& call) {
     const opst::PackedWeights& weights = call.Get(packed, "packed");
     const auto check = [&](int64_t index, int64_t end, const char* name) {
-      call.Check(index >= 0 && index < end, name, opst::Concat("must be in 0 … ", end - 1),
-                 std::to_string(index));
+      OPST_CHECK_CALL(call, index >= 0 && index < end, name,
+                      opst::Concat("must be in 0 … ", end - 1), index);
     };
     check(expert, weights.num_experts(), "expert");
     check(row, weights.layout().out, "row");

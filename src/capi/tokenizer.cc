@@ -41,7 +41,7 @@ opst_status opst_tokenizer_encode(const opst_tokenizer* tokenizer, const char* t
   return Make(__func__, ids, [&](const Call& call) {
     const auto given = call.Options(options, opst_encode_options OPST_ENCODE_OPTIONS_DEFAULT);
     call.CheckNotNull(num_ids, "num_ids");
-    call.Check(text != nullptr || length == 0, "text", "must not be NULL", "NULL");
+    OPST_CHECK_CALL(call, text != nullptr || length == 0, "text", "must not be NULL", "NULL");
     const std::vector<int32_t> result =
         call.Get(tokenizer, "tokenizer")
             .Encode(
