@@ -29,8 +29,11 @@ static void fill_random(float* values, int count, uint32_t state) {
 static opst_packed_weights* pack(const opst_context* context, const float* w, int64_t count,
                                  int64_t rows, int64_t columns, opst_panel_order order) {
   const opst_view view = opst_matrices(OPST_F32, w, count, rows, columns);
+  opst_pack_options options = OPST_PACK_OPTIONS_DEFAULT;
+  options.format = OPST_WEIGHTS_F32;
+  options.order = order;
   opst_packed_weights* packed = NULL;
-  check(opst_pack_experts(context, &view, OPST_WEIGHTS_F32, order, &packed));
+  check(opst_pack_experts(context, &view, &options, &packed));
   return packed;
 }
 

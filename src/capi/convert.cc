@@ -18,6 +18,12 @@ ConvertOptions ToCpp(const Call& call, const opst_context* context,
                                              options.moe_of_dense, "moe_of_dense"),
                                          .num_experts = options.num_experts,
                                          .top_k = options.top_k}};
+  if (options.quantized != OPST_WEIGHTS_KEPT) {
+    const auto format = call.Choice<WeightFormat>(options.quantized, "quantized");
+    OPST_CHECK_CALL(call, IsInteger(format), "quantized", "must be int8, int4 or kept",
+                    Name(format));
+    result.quantized = WeightType(format, options.group);
+  }
   // Between two pieces of the output is where a conversion can be cancelled: nothing stays of it.
   result.on_progress = [context, on_progress = options.on_progress, user = options.user](
                            uint64_t done_bytes, uint64_t total_bytes) {

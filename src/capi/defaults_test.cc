@@ -128,6 +128,12 @@ TEST(DefaultsTest, FileAndMemoryOptionsAreThoseOfCpp) {
   EXPECT_EQ(convert.is_strict == 1, ConvertOptions{}.is_strict);
   EXPECT_EQ(convert.expanded, static_cast<int32_t>(ConvertOptions{}.expanded));
   EXPECT_EQ(convert.moe_of_dense, static_cast<int32_t>(ConvertOptions{}.moe_of_dense.kind));
+  EXPECT_EQ(convert.quantized == OPST_WEIGHTS_KEPT, !ConvertOptions{}.quantized.has_value());
+  EXPECT_EQ(convert.group, kDefaultGroup);
+  const opst_pack_options pack = OPST_PACK_OPTIONS_DEFAULT;
+  EXPECT_EQ(pack.group, WeightType{}.group);
+  EXPECT_EQ(pack.format, static_cast<int32_t>(WeightType{}.format));
+  EXPECT_EQ(pack.order, static_cast<int32_t>(PanelLayout{}.order));
   const opst_memory_plan_options memory = OPST_MEMORY_PLAN_OPTIONS_DEFAULT;
   EXPECT_EQ(memory.context_length, MemoryPlanOptions{}.context_length);
   EXPECT_EQ(memory.batch_size, MemoryPlanOptions{}.batch_size);

@@ -9,22 +9,39 @@ using opst::capi::Call;
 using opst::capi::Make;
 using opst::capi::Use;
 
+namespace {
+
+struct PackOptions {
+  opst::WeightType type;
+  opst::PanelOrder order;
+};
+
+PackOptions ToCpp(const Call& call, const opst_pack_options* given) {
+  const auto options = call.Options(given, opst_pack_options OPST_PACK_OPTIONS_DEFAULT);
+  return {{call.Choice<opst::WeightFormat>(options.format, "format"), options.group},
+          call.Choice<opst::PanelOrder>(options.order, "order")};
+}
+
+}  // namespace
+
 opst_status opst_pack_experts(const opst_context* context, const opst_view* weights,
-                              opst_weight_format format, opst_panel_order order,
-                              opst_packed_weights** packed) {
+                              const opst_pack_options* options, opst_packed_weights** packed) {
   return Make(__func__, packed, [&](const Call& call) {
+    const PackOptions pack = ToCpp(call, options);
     call.Create(packed, opst::PackExperts(Use(call, context), call.In(weights, "weights"),
-                                          call.Choice<opst::WeightFormat>(format, "format"),
-                                          call.Choice<opst::PanelOrder>(order, "order")));
+                                          pack.type, pack.order));
   });
 }
 
 opst_status opst_pack_experts_transposed(const opst_context* context, const opst_view* weights,
-                                         opst_weight_format format, opst_packed_weights** packed) {
+                                         const opst_pack_options* options,
+                                         opst_packed_weights** packed) {
   return Make(__func__, packed, [&](const Call& call) {
-    call.Create(packed,
-                opst::PackExpertsTransposed(Use(call, context), call.In(weights, "weights"),
-                                            call.Choice<opst::WeightFormat>(format, "format")));
+    const PackOptions pack = ToCpp(call, options);
+    OPST_CHECK_CALL(call, pack.order == opst::PanelOrder::kPlain, "order", "must be plain panels",
+                    static_cast<int>(pack.order));
+    call.Create(packed, opst::PackExpertsTransposed(Use(call, context), call.In(weights, "weights"),
+                                                    pack.type));
   });
 }
 
@@ -42,6 +59,7 @@ opst_status opst_packed_weights_get(const opst_packed_weights* packed,
     result.num_experts = weights.num_experts();
     result.out = weights.layout().out;
     result.in = weights.layout().in;
+    result.group = weights.layout().group;
     result.num_bytes =
         weights.layout().matrix_bytes() * static_cast<uint64_t>(weights.num_experts());
     call.Fill(info, result, "info");

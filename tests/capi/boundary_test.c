@@ -103,8 +103,12 @@ static void test_enums_and_claims(void) {
   REFUSED(opst_route(context, &view, &gating, NULL, &plan), "selection.rule must be one of");
   REFUSED(opst_sparse_scatter_add(context, &view, &view, NULL, 2, &view), "mode must be one of");
   opst_packed_weights* packed = NULL;
-  REFUSED(opst_pack_experts(context, &view, 77, OPST_PANELS_PLAIN, &packed), "format must be");
-  REFUSED(opst_pack_experts(context, &view, OPST_WEIGHTS_F32, 2, &packed), "order must be");
+  opst_pack_options pack = OPST_PACK_OPTIONS_DEFAULT;
+  pack.format = 77;
+  REFUSED(opst_pack_experts(context, &view, &pack, &packed), "format must be one of");
+  pack.format = OPST_WEIGHTS_F32;
+  pack.order = 2;
+  REFUSED(opst_pack_experts(context, &view, &pack, &packed), "order must be one of");
   CHECK(plan == NULL && packed == NULL);
 }
 

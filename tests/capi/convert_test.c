@@ -70,6 +70,30 @@ static void test_cancelled_conversion(void) {
   OK(opst_context_resume(context));
 }
 
+// A quarter of the bytes, less what keeps its dtype.
+static void test_integer_weights(void) {
+  const char* output = PACKED_FILE ".int4";
+  opst_convert_options options = OPST_CONVERT_OPTIONS_DEFAULT;
+  options.overwrites = 1;
+  options.quantized = OPST_WEIGHTS_INT4;
+  OK(opst_convert(context, MODEL_FOLDER, output, &options, NULL));
+  opst_model *packed = NULL, *plain = NULL;
+  opst_model_info small = OPST_MODEL_INFO_DEFAULT, large = OPST_MODEL_INFO_DEFAULT;
+  OK(opst_model_load(context, output, &packed));
+  OK(opst_model_load(context, PACKED_FILE, &plain));
+  OK(opst_model_get(packed, &small));
+  OK(opst_model_get(plain, &large));
+  // 4 bits and a thirty-second of 16, where there were 16.
+  CHECK(small.routed_expert_bytes * 16 * 32 == large.routed_expert_bytes * (4 * 32 + 16));
+  OK(opst_model_destroy(packed));
+  OK(opst_model_destroy(plain));
+  remove(output);
+  options.quantized = OPST_WEIGHTS_BF16;
+  REFUSED(opst_convert(context, MODEL_FOLDER, output, &options, NULL), "quantized must be int8");
+  options.quantized = 5;
+  REFUSED(opst_convert(context, MODEL_FOLDER, output, &options, NULL), "quantized must be one of");
+}
+
 static void test_verify_and_export(void) {
   opst_verify_report report = OPST_VERIFY_REPORT_DEFAULT;
   double* layer_errors = NULL;
@@ -91,6 +115,7 @@ int main(void) {
   OK(opst_context_create(NULL, &context));
   test_convert();
   test_cancelled_conversion();
+  test_integer_weights();
   test_verify_and_export();
   OK(opst_context_destroy(context));
   return finish();

@@ -21,26 +21,31 @@ static double product(int row, int expert, int n) {
 
 static opst_packed_weights* pack(opst_weight_format format) {
   const opst_view view = opst_matrices(OPST_F32, w, E, N, K);
+  opst_pack_options options = OPST_PACK_OPTIONS_DEFAULT;
+  options.format = format;
+  options.group = 64;
   opst_packed_weights* packed = NULL;
-  OK(opst_pack_experts(context, &view, format, OPST_PANELS_PLAIN, &packed));
+  OK(opst_pack_experts(context, &view, &options, &packed));
   return packed;
 }
 
 static void test_packed_weights(void) {
-  const opst_weight_format formats[] = {OPST_WEIGHTS_F32, OPST_WEIGHTS_BF16, OPST_WEIGHTS_F16};
-  const double tolerances[] = {0, 1.0 / 256, 1.0 / 2048};
-  for (int i = 0; i < 3; ++i) {
-    opst_packed_weights* packed = pack(formats[i]);
+  // Weights are below 1/2: half a unit of the last place, of the scale 1/2 / 127, or two of 1/2
+  // / 8.
+  const double tolerances[] = {0, 1.0 / 512, 1.0 / 4096, 0.5 / 127, 1.0 / 8};
+  const int64_t least_bits[] = {32, 16, 16, 8, 4};
+  for (opst_weight_format format = OPST_WEIGHTS_F32; format <= OPST_WEIGHTS_INT4; ++format) {
+    opst_packed_weights* packed = pack(format);
     opst_packed_weights_info info = OPST_PACKED_WEIGHTS_INFO_DEFAULT;
     OK(opst_packed_weights_get(packed, &info));
-    CHECK(info.format == formats[i] && info.order == OPST_PANELS_PLAIN);
-    CHECK(info.num_experts == E && info.out == N && info.in == K);
-    CHECK(info.num_bytes >= (uint64_t)(E * N * K) * (formats[i] == OPST_WEIGHTS_F32 ? 4 : 2));
+    CHECK(info.format == format && info.order == OPST_PANELS_PLAIN);
+    CHECK(info.num_experts == E && info.out == N && info.in == K && info.group == 64);
+    CHECK(info.num_bytes >= (uint64_t)(E * N * K * least_bits[format] / 8));
     for (int e = 0; e < E; ++e) {
       for (int n = 0; n < N; ++n) {
         float value = 0;
         OK(opst_packed_weights_at(packed, e, n, n, &value));
-        NEAR(value, w[(e * N + n) * K + n], tolerances[i]);
+        NEAR(value, w[(e * N + n) * K + n], tolerances[format]);
       }
     }
     float value = 0;
@@ -51,9 +56,16 @@ static void test_packed_weights(void) {
   }
   opst_packed_weights* packed = NULL;
   const opst_view flat = opst_vector(OPST_F32, w, E * N);
-  REFUSED(opst_pack_experts(context, &flat, OPST_WEIGHTS_F32, OPST_PANELS_PLAIN, &packed), "[");
+  REFUSED(opst_pack_experts(context, &flat, NULL, &packed), "[pack]");
+  opst_pack_options options = OPST_PACK_OPTIONS_DEFAULT;
+  options.order = OPST_PANELS_GATE_UP;
   const opst_view odd = opst_matrices(OPST_F32, w, E, 3, K);
-  REFUSED(opst_pack_experts(context, &odd, OPST_WEIGHTS_F32, OPST_PANELS_GATE_UP, &packed), "[");
+  REFUSED(opst_pack_experts(context, &odd, &options, &packed), "[pack]");
+  REFUSED(opst_pack_experts_transposed(context, &odd, &options, &packed), "order must be plain");
+  options = (opst_pack_options)OPST_PACK_OPTIONS_DEFAULT;
+  options.format = OPST_WEIGHTS_INT4;
+  options.group = 7;
+  REFUSED(opst_pack_experts(context, &odd, &options, &packed), "group");
   CHECK(packed == NULL);
 }
 
@@ -104,8 +116,8 @@ static void test_grouped_matmul(void) {
 static void test_matmul_and_transposed(void) {
   const opst_view one = opst_matrices(OPST_F32, w, 1, N, K);
   opst_packed_weights *packed = NULL, *transposed = NULL;
-  OK(opst_pack_experts(context, &one, OPST_WEIGHTS_F32, OPST_PANELS_PLAIN, &packed));
-  OK(opst_pack_experts_transposed(context, &one, OPST_WEIGHTS_F32, &transposed));
+  OK(opst_pack_experts(context, &one, NULL, &packed));
+  OK(opst_pack_experts_transposed(context, &one, NULL, &transposed));
   float out[R * N], d_x[R * K];
   const opst_view x_view = opst_matrix(OPST_F32, x, R, K);
   const opst_view out_view = opst_matrix(OPST_F32, out, R, N);
@@ -123,6 +135,31 @@ static void test_matmul_and_transposed(void) {
   REFUSED(opst_matmul(context, &x_view, transposed, &out_view), "[");
   OK(opst_packed_weights_destroy(packed));
   OK(opst_packed_weights_destroy(transposed));
+}
+
+// Integer weights count as the numbers they stand for; x is rounded to 16 bits.
+static void test_integer_weights(void) {
+  for (opst_weight_format format = OPST_WEIGHTS_INT8; format <= OPST_WEIGHTS_INT4; ++format) {
+    opst_packed_weights* packed = pack(format);
+    float out[R * N];
+    const opst_view x_view = opst_matrix(OPST_F32, x, R, K);
+    const opst_view out_view = opst_matrix(OPST_F32, out, R, N);
+    const opst_view offset_view = opst_vector(OPST_I64, offsets, E + 1);
+    OK(opst_grouped_matmul(context, &x_view, &offset_view, packed, NULL, &out_view));
+    for (int r = 0; r < R; ++r) {
+      for (int n = 0; n < N; ++n) {
+        double sum = 0, bound = 1e-6;
+        for (int k = 0; k < K; ++k) {
+          float weight = 0;
+          OK(opst_packed_weights_at(packed, group_of(r), n, k, &weight));
+          sum += (double)x[r * K + k] * (double)weight;
+          bound += fabs((double)weight) * 0.5 * 0.5 / 32767;  // half a step of |x| < 1/2
+        }
+        NEAR(out[r * N + n], sum, bound);
+      }
+    }
+    OK(opst_packed_weights_destroy(packed));
+  }
 }
 
 static void test_weight_gradient(void) {
@@ -160,6 +197,7 @@ int main(void) {
   test_packed_weights();
   test_grouped_matmul();
   test_matmul_and_transposed();
+  test_integer_weights();
   test_weight_gradient();
   OK(opst_context_destroy(context));
   return finish();

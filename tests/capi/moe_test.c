@@ -16,8 +16,10 @@ static float down_bias[E * H];
 static opst_packed_weights* pack(const float* w, int64_t count, int64_t out, int64_t in,
                                  opst_panel_order order) {
   const opst_view view = opst_matrices(OPST_F32, w, count, out, in);
+  opst_pack_options options = OPST_PACK_OPTIONS_DEFAULT;
+  options.order = order;
   opst_packed_weights* packed = NULL;
-  OK(opst_pack_experts(context, &view, OPST_WEIGHTS_F32, order, &packed));
+  OK(opst_pack_experts(context, &view, &options, &packed));
   return packed;
 }
 

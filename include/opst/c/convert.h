@@ -4,8 +4,7 @@
 #ifndef OPST_C_CONVERT_H_
 #define OPST_C_CONVERT_H_
 
-#include "opst/c/context.h"
-#include "opst/c/tensor.h"
+#include "opst/c/pack.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,27 +13,32 @@ extern "C" {
 typedef int32_t opst_moe_of_dense;
 enum { OPST_MOE_OF_DENSE_NONE = 0, OPST_MOE_OF_DENSE_UPCYCLE = 1, OPST_MOE_OF_DENSE_SPLIT = 2 };
 
+// No rounding: float weights keep their dtype.
+enum { OPST_WEIGHTS_KEPT = -1 };
+
 // Bytes of tensors written so far, and of the whole file.
 typedef void (*opst_convert_callback)(void* user, uint64_t done_bytes, uint64_t total_bytes);
 
 typedef struct opst_convert_options {
   uint32_t struct_size;
-  int32_t overwrites;              // 1 = an existing output is replaced
-  int32_t is_strict;               // 1 = unknown fields of config.json are errors
-  opst_dtype expanded;             // what quantised tensors become: f32, bf16 or f16
-  opst_moe_of_dense moe_of_dense;  // makes a MoE of a dense model
-  uint32_t reserved;
+  int32_t overwrites;                 // 1 = an existing output is replaced
+  int32_t is_strict;                  // 1 = unknown fields of config.json are errors
+  opst_dtype expanded;                // what quantised tensors become: f32, bf16 or f16
+  opst_moe_of_dense moe_of_dense;     // makes a MoE of a dense model
+  opst_weight_format quantized;       // what experts, dense blocks and attention are rounded to:
+                                      // int8, int4, or OPST_WEIGHTS_KEPT
+  int64_t group;                      // inputs that share a scale of those: 32, 64 or 128
   int64_t num_experts;                // of that MoE
   int64_t top_k;                      // of that MoE
   opst_convert_callback on_progress;  // NULL = not wanted
   void* user;                         // its first argument
 } opst_convert_options;
 
-#define OPST_CONVERT_OPTIONS_DEFAULT                                              \
-  {                                                                               \
-    .struct_size = sizeof(opst_convert_options), .overwrites = 0, .is_strict = 0, \
-    .expanded = OPST_BF16, .moe_of_dense = OPST_MOE_OF_DENSE_NONE, .reserved = 0, \
-    .num_experts = 0, .top_k = 0, .on_progress = NULL, .user = NULL               \
+#define OPST_CONVERT_OPTIONS_DEFAULT                                                               \
+  {                                                                                                \
+    .struct_size = sizeof(opst_convert_options), .overwrites = 0, .is_strict = 0,                  \
+    .expanded = OPST_BF16, .moe_of_dense = OPST_MOE_OF_DENSE_NONE, .quantized = OPST_WEIGHTS_KEPT, \
+    .group = 32, .num_experts = 0, .top_k = 0, .on_progress = NULL, .user = NULL                   \
   }
 
 // What a conversion did. Threads: immutable, usable from several threads.
