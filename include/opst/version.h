@@ -1,4 +1,4 @@
-// The version of these headers, and of the library they are linked with.
+// The version of these headers, for C too, and of the library they are linked with.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #ifndef OPST_VERSION_H_
@@ -7,6 +7,7 @@
 // Semantic; CMakeLists.txt says the same, which a test checks.
 #define OPST_VERSION_STRING "0.1.0"
 
+#ifdef __cplusplus
 namespace opst {
 
 // OPST_VERSION_STRING of the library's own build: when it differs from the macro, headers and
@@ -14,5 +15,6 @@ namespace opst {
 const char* LibraryVersion();
 
 }  // namespace opst
+#endif  // __cplusplus
 
 #endif  // OPST_VERSION_H_

@@ -105,7 +105,7 @@ static void test_cancellation(void) {
 }
 
 static void test_names(void) {
-  CHECK(strcmp(opst_version(), "0.1.0") == 0);
+  CHECK(strcmp(opst_version(), OPST_VERSION_STRING) == 0);
   CHECK(strcmp(opst_status_name(OPST_OK), "ok") == 0);
   CHECK(strcmp(opst_status_name(OPST_CANCELLED), "cancelled") == 0);
   CHECK(strcmp(opst_status_name((opst_status)7), "unknown") == 0);

@@ -94,6 +94,7 @@ typedef struct opst_generate_options {
 // What was generated. Threads: immutable, usable from several threads.
 typedef struct opst_generation opst_generation;
 
+// Continues `prompt`, a text with a NUL behind it.
 OPST_API opst_status opst_engine_generate(const opst_context* context, const opst_engine* engine,
                                           const char* prompt, const opst_generate_options* options,
                                           opst_generation** generation);

@@ -1,10 +1,11 @@
-// The version of the library that a program runs with. The version of these headers is the macro.
+// The version of the library that a program runs with; that of its headers is OPST_VERSION_STRING.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #ifndef OPST_C_VERSION_H_
 #define OPST_C_VERSION_H_
 
 #include "opst/c/status.h"
+#include "opst/version.h"
 
 #ifdef __cplusplus
 extern "C" {
