@@ -19,7 +19,7 @@ from repo_files import code_files, default_root, read, repo_files, report
 SPDX = ("SPDX-FileCopyrightText: ops-transformer authors", "SPDX-License-Identifier: Apache-2.0")
 EMPTY_NAME = re.compile(r"(^|[_/-])(utils?|misc|legacy|helpers?|common|v\d+)(?=[_./-]|$)", re.IGNORECASE)
 # Names that others published.
-PUBLISHED_NAME = re.compile(r"deepseek[_-]v\d|llama[_-]moe[_-]v\d", re.IGNORECASE)
+PUBLISHED_NAME = re.compile(r"aclnn_\w+|deepseek[_-]v\d|llama[_-]moe[_-]v\d", re.IGNORECASE)
 # A room's CMakeLists.txt is two calls and needs no introduction.
 TWO_LINERS = 5
 TODO = re.compile(r"\bTODO\b(?!\(#\d+\))|\bFIXME\b|\bXXX\b")

@@ -1,0 +1,24 @@
+// Weighted sum of the rows of a token, in two phases; values and rules are in docs/cann.md.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_CANN_ACLNNOP_ACLNN_MOE_TOKEN_UNPERMUTE_H_
+#define OPST_CANN_ACLNNOP_ACLNN_MOE_TOKEN_UNPERMUTE_H_
+
+#include "aclnn/aclnn_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+ACLNN_API aclnnStatus aclnnMoeTokenUnpermuteGetWorkspaceSize(
+    const aclTensor* permutedTokens, const aclTensor* sortedIndices, const aclTensor* probsOptional,
+    bool paddedMode, const aclIntArray* restoreShapeOptional, aclTensor* out,
+    uint64_t* workspaceSize, aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnMoeTokenUnpermute(void* workspace, uint64_t workspaceSize,
+                                             aclOpExecutor* executor, aclrtStream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // OPST_CANN_ACLNNOP_ACLNN_MOE_TOKEN_UNPERMUTE_H_

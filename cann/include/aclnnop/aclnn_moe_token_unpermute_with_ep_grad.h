@@ -1,0 +1,26 @@
+// The gradients of moe_token_unpermute_with_ep.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_CANN_ACLNNOP_ACLNN_MOE_TOKEN_UNPERMUTE_WITH_EP_GRAD_H_
+#define OPST_CANN_ACLNNOP_ACLNN_MOE_TOKEN_UNPERMUTE_WITH_EP_GRAD_H_
+
+#include "aclnn/aclnn_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+ACLNN_API aclnnStatus aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(
+    const aclTensor* unpermutedTokensGrad, const aclTensor* sortedIndices,
+    const aclTensor* permutedTokensOptional, const aclTensor* probsOptional, bool paddedMode,
+    const aclIntArray* restoreShapeOptional, const aclIntArray* rangeOptional, int64_t topkNum,
+    const aclTensor* permutedTokensGradOut, const aclTensor* probsGradOut, uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+ACLNN_API aclnnStatus aclnnMoeTokenUnpermuteWithEpGrad(void* workspace, uint64_t workspaceSize,
+                                                       aclOpExecutor* executor, aclrtStream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // OPST_CANN_ACLNNOP_ACLNN_MOE_TOKEN_UNPERMUTE_WITH_EP_GRAD_H_

@@ -1,0 +1,110 @@
+// The meeting point of ranks, and the names of groups.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cann/src/communication/group.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+#include "base/check.h"
+#include "base/strings.h"
+
+namespace opst::cann {
+namespace {
+
+constexpr int64_t kDefaultTimeoutSeconds = 1836;  // HCCL's
+
+std::chrono::seconds Timeout() {
+  const char* text = std::getenv("HCCL_EXEC_TIMEOUT");
+  const auto number = text == nullptr ? std::nullopt : ParseInt(Trim(text));
+  return std::chrono::seconds(number && *number > 0 ? *number : kDefaultTimeoutSeconds);
+}
+
+struct Names {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<Group>, std::less<>> groups;
+  uint64_t num_made = 0;
+};
+
+Names& AllNames() {
+  static auto* const names = new Names;
+  return *names;
+}
+
+}  // namespace
+
+Group::Group(std::string name, int32_t size)
+    : name_(std::move(name)), next_round_(static_cast<size_t>(size), 0) {}
+
+std::vector<std::shared_ptr<const void>> Group::Exchange(int32_t rank,
+                                                         std::shared_ptr<const void> value) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const uint64_t number = next_round_[static_cast<size_t>(rank)]++;
+  Round& round = rounds_[number];
+  round.values.resize(next_round_.size());
+  round.values[static_cast<size_t>(rank)] = std::move(value);
+  ++round.num_given;
+  changed_.notify_all();
+  const bool came = changed_.wait_for(lock, Timeout(),
+                                      [&] { return is_abandoned_ || round.num_given == size(); });
+  if (round.num_given != size()) {
+    Throw(ErrorKind::kComm, name_,
+          came ? "ranks must stay until all are done"
+               : "all ranks must come within HCCL_EXEC_TIMEOUT",
+          Concat(round.num_given, " of ", size()));
+  }
+  auto values = round.values;
+  if (++round.num_taken == size()) rounds_.erase(number);
+  return values;
+}
+
+void Group::Abandon() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_abandoned_ = true;
+  }
+  changed_.notify_all();
+}
+
+std::shared_ptr<Group> MakeGroup(int32_t size) {
+  Names& names = AllNames();
+  const std::lock_guard<std::mutex> lock(names.mutex);
+  auto group = std::make_shared<Group>(Concat("opst_group_", names.num_made++), size);
+  names.groups.emplace(group->name(), group);
+  return group;
+}
+
+std::shared_ptr<Group> JoinGroup(const std::string& name, int32_t size) {
+  Names& names = AllNames();
+  const std::lock_guard<std::mutex> lock(names.mutex);
+  auto& group = names.groups[name];
+  if (group == nullptr) group = std::make_shared<Group>(name, size);
+  OPST_CHECK_ARG(group->size() == size, name, "all ranks must name the same number of ranks", size,
+                 " after ", group->size());
+  return group;
+}
+
+std::shared_ptr<Group> FindGroup(std::string_view name) {
+  Names& names = AllNames();
+  const std::lock_guard<std::mutex> lock(names.mutex);
+  const auto found = names.groups.find(name);
+  return found == names.groups.end() ? nullptr : found->second;
+}
+
+void ForgetGroup(std::string_view name) {
+  Names& names = AllNames();
+  const std::lock_guard<std::mutex> lock(names.mutex);
+  const auto found = names.groups.find(name);
+  if (found != names.groups.end()) names.groups.erase(found);
+}
+
+void AbandonGroups() {
+  Names& names = AllNames();
+  const std::lock_guard<std::mutex> lock(names.mutex);
+  for (const auto& [name, group] : names.groups) group->Abandon();
+  names.groups.clear();
+}
+
+}  // namespace opst::cann
