@@ -108,7 +108,7 @@ void Call::RequirePointer(const char* name, const void* pointer) {
           "null");
 }
 
-std::vector<int64_t> Call::IntArray(const char* name, const aclIntArray* array) {
+std::vector<int64_t> Call::IntArray(const char* name, const aclIntArray* array) const {
   if (array == nullptr) return {};
   const auto live = LiveIntArray(array);
   Param(live != nullptr, Concat(name, " must be a live array"), static_cast<const void*>(array));

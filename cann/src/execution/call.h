@@ -58,7 +58,7 @@ class Call {
   // A pointer that is no tensor and must not be null.
   void RequirePointer(const char* name, const void* pointer);
   // The values of an optional array; empty when it is null. Fails when it is not live.
-  std::vector<int64_t> IntArray(const char* name, const aclIntArray* array);
+  std::vector<int64_t> IntArray(const char* name, const aclIntArray* array) const;
   void CheckOperands();
 
   const Operand& operator[](Index index) const { return operands_[static_cast<size_t>(index)]; }

@@ -70,7 +70,7 @@ void SpreadRows(const Context& context, ConstTensorView d_out, const RowUse& use
       if (entry < 0 && unused == UnusedRows::kStay) continue;
       std::fill(row.begin(), row.end(), 0.0f);
       if (entry >= 0) {
-        Load(d_out, entry / use.k, token);
+        Load(d_out, use.token(static_cast<size_t>(entry)), token);
         ScaledAccumulate(use.weight(static_cast<size_t>(entry)), token.data(), width, row.data());
       }
       ConvertFromFloat(row.data(), width, d_rows.dtype(), d_rows.mutable_row(index));
@@ -82,19 +82,16 @@ std::vector<float> DotRows(const Context& context, ConstTensorView rows, const R
                            ConstTensorView d_out) {
   const auto width = static_cast<size_t>(d_out.dim(1));
   std::vector<float> dots(use.rows.size(), 0.0f);
-  const auto dot_token = [&](int64_t token, Row& gradient, Row& row, Row& scratch) {
-    Load(d_out, token, gradient);
-    for (int64_t j = 0; j < use.k; ++j) {
-      const auto entry = static_cast<size_t>(token * use.k + j);
+  const auto num_entries = static_cast<int64_t>(use.rows.size());
+  ForRowBlocks(context, num_entries, kSummedRowsPerTask, [&](int64_t begin, int64_t end) {
+    Row gradient(width), row(width), scratch(width);
+    for (auto entry = static_cast<size_t>(begin); entry < static_cast<size_t>(end); ++entry) {
+      Load(d_out, use.token(entry), gradient);
       std::fill(row.begin(), row.end(), 0.0f);
       if (use.rows[entry] >= 0) Load(rows, use.rows[entry], row);
       if (use.bias.rank() > 0) Add(use.bias, use.bias_rows[entry], scratch, row);
       dots[entry] = Dot(row.data(), gradient.data(), width);
     }
-  };
-  ForRowBlocks(context, d_out.dim(0), kSummedRowsPerTask, [&](int64_t begin, int64_t end) {
-    Row gradient(width), row(width), scratch(width);
-    for (int64_t token = begin; token < end; ++token) dot_token(token, gradient, row, scratch);
   });
   return dots;
 }

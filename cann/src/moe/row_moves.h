@@ -14,7 +14,8 @@
 
 namespace opst::cann {
 
-// Which rows the tokens use: token t has the entries [t·k, (t+1)·k). -1 = none.
+// Which rows the tokens use: token t has the entries [t·k, (t+1)·k), unless `tokens` names the
+// token of each entry, which SumRows does not follow. -1 = none.
 struct RowUse {
   int64_t k = 1;
   std::span<const int32_t> rows;
@@ -22,7 +23,11 @@ struct RowUse {
   // Added to each row before its weight: bias[bias_rows[entry]].
   ConstTensorView bias = {};
   std::span<const int32_t> bias_rows = {};
+  std::span<const int32_t> tokens = {};
 
+  int64_t token(size_t entry) const {
+    return tokens.empty() ? static_cast<int64_t>(entry) / k : tokens[entry];
+  }
   float weight(size_t entry) const { return weights.empty() ? 1.0f : weights[entry]; }
 };
 
@@ -41,11 +46,11 @@ void SumRows(const Context& context, ConstTensorView rows, const RowUse& use,
 
 enum class UnusedRows : uint8_t { kStay, kBecomeZero };
 
-// d_rows[row of entry] = w · d_out[entry / k]. No row may be used twice.
+// d_rows[row of entry] = w · d_out[token of entry]. No row may be used twice.
 void SpreadRows(const Context& context, ConstTensorView d_out, const RowUse& use, UnusedRows unused,
                 TensorView d_rows);
 
-// dots[entry] = Σ_h (rows[row,h] + bias) · d_out[entry / k,h]. Entries without a row get the bias
+// dots[entry] = Σ_h (rows[row,h] + bias) · d_out[token,h]. Entries without a row get the bias
 // part alone, which is 0 without a bias.
 std::vector<float> DotRows(const Context& context, ConstTensorView rows, const RowUse& use,
                            ConstTensorView d_out);
