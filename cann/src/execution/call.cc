@@ -103,7 +103,7 @@ std::vector<Index> Call::Outputs(const char* name, const aclTensorList* list, Da
   return DeclareList(name, list, dtypes, need, Role::kOutput);
 }
 
-void Call::RequirePointer(const char* name, const void* pointer) {
+void Call::RequirePointer(const char* name, const void* pointer) const {
   Require(pointer != nullptr, ACLNN_ERR_PARAM_NULLPTR, name_, Concat(name, " must not be null"),
           "null");
 }

@@ -56,7 +56,7 @@ class Call {
   std::vector<Index> Outputs(const char* name, const aclTensorList* list, DataTypes dtypes,
                              Need need = Need::kRequired);
   // A pointer that is no tensor and must not be null.
-  void RequirePointer(const char* name, const void* pointer);
+  void RequirePointer(const char* name, const void* pointer) const;
   // The values of an optional array; empty when it is null. Fails when it is not live.
   std::vector<int64_t> IntArray(const char* name, const aclIntArray* array) const;
   void CheckOperands();

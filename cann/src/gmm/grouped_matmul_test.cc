@@ -1,0 +1,346 @@
+// Grouped products against sums in fp64: all splits, kinds of group lists and dtypes; the added
+// weight gradients; the feed-forward layer; the error codes.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "aclnnop/aclnn_ffn_v3.h"
+#include "aclnnop/aclnn_grouped_matmul.h"
+#include "aclnnop/aclnn_grouped_matmul_add.h"
+#include "aclnnop/aclnn_grouped_matmul_v5.h"
+#include "cann/testing/device.h"
+#include "cann/testing/routing_case.h"
+
+namespace opst::cann {
+namespace {
+
+constexpr aclDataType kDTypes[] = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16};
+
+// A list that does not take its tensors over.
+struct List {
+  explicit List(std::vector<const aclTensor*> members)
+      : list(aclCreateTensorList(members.data(), members.size())) {}
+  aclTensorList* list;  // the tensors destroy themselves, so that the list must not be destroyed
+};
+
+class GroupedMatmulTest : public DeviceTest {
+ protected:
+  std::vector<float> Values(aclDataType dtype, int64_t count) {
+    std::vector<float> values = RandomFloats(At(count), -1, 1);
+    for (float& value : values) value = Rounded(dtype, value);
+    return values;
+  }
+  // Counts of the groups of at most `rows` rows.
+  Ints Counts(int64_t groups, int64_t rows) {
+    Ints counts;
+    for (int64_t g = 0; g < groups; ++g) {
+      counts.push_back(Integer(0, rows));
+      rows -= counts.back();
+    }
+    return counts;
+  }
+};
+
+// rows · W of [begin, end), in fp64, and the magnitudes.
+Sums Product(const std::vector<float>& x, const std::vector<float>& w, int64_t begin, int64_t end,
+             int64_t inner, int64_t columns, int64_t first_weight) {
+  Sums sums;
+  for (int64_t row = begin; row < end; ++row) {
+    for (int64_t n = 0; n < columns; ++n) {
+      double sum = 0, magnitude = 0;
+      for (int64_t k = 0; k < inner; ++k) {
+        const double term =
+            static_cast<double>(x[At(row * inner + k)]) * w[At(first_weight + k * columns + n)];
+        sum += term;
+        magnitude += std::abs(term);
+      }
+      sums.values.push_back(sum);
+      sums.magnitudes.push_back(magnitude);
+    }
+  }
+  return sums;
+}
+
+TEST_F(GroupedMatmulTest, RowGroupsMeetTheirWeightsAndOtherRowsStay) {
+  for (int repeat = 0; repeat < 1000; ++repeat) {
+    const aclDataType dtype = kDTypes[Integer(0, 2)];
+    const int64_t groups = Integer(1, 4), rows = Integer(1, 8), inner = Integer(1, 9);
+    const int64_t columns = Integer(1, 9), list_type = Integer(0, 2);
+    const bool is_listed = Coin(), has_bias = Coin();
+    const Ints counts = Counts(groups, rows);
+    Ints list = counts;
+    if (list_type == 0) std::partial_sum(list.begin(), list.end(), list.begin());
+    if (list_type == 2) {  // pairs of the groups that have rows, then the end
+      list.clear();
+      for (int64_t g = 0; g < groups; ++g) {
+        if (counts[At(g)] > 0) list.push_back(g), list.push_back(counts[At(g)]);
+      }
+      list.resize(At(2 * groups), 0);
+    }
+    const auto x = Values(dtype, rows * inner), w = Values(dtype, groups * inner * columns);
+    const aclDataType bias_dtype = dtype == ACL_BF16 ? ACL_FLOAT : dtype;
+    const auto bias = Values(bias_dtype, groups * columns);
+    std::vector<DeviceTensor> weights, biases;
+    if (is_listed) {
+      for (int64_t g = 0; g < groups; ++g) {
+        const auto first = w.begin() + g * inner * columns;
+        weights.push_back(DeviceTensor::Floats(dtype, {inner, columns},
+                                               {first, first + inner * columns}, AnyLayout()));
+        const auto line = bias.begin() + g * columns;
+        biases.push_back(DeviceTensor::Floats(bias_dtype, {columns}, {line, line + columns}));
+      }
+    } else {
+      weights.push_back(DeviceTensor::Floats(dtype, {groups, inner, columns}, w, AnyLayout()));
+      biases.push_back(DeviceTensor::Floats(bias_dtype, {groups, columns}, bias));
+    }
+    const auto x_in = DeviceTensor::Floats(dtype, {rows, inner}, x, AnyLayout());
+    const auto list_in = DeviceTensor::Ints(
+        ACL_INT64, list_type == 2 ? Ints{groups, 2} : Ints{groups}, list, AnyLayout());
+    const auto out = DeviceTensor::Floats(dtype, {rows, columns},
+                                          std::vector<float>(At(rows * columns), 9), AnyLayout());
+    const List x_list({x_in}), out_list({out});
+    const List w_list({weights.begin(), weights.end()}), b_list({biases.begin(), biases.end()});
+    ASSERT_EQ(Execute(
+                  [&](auto* size, auto** executor) {
+                    return aclnnGroupedMatmulV5GetWorkspaceSize(
+                        x_list.list, w_list.list, has_bias ? b_list.list : nullptr, nullptr,
+                        nullptr, nullptr, nullptr, nullptr, list_in, nullptr, nullptr, nullptr, 3,
+                        0, list_type, 0, nullptr, out_list.list, nullptr, nullptr, size, executor);
+                  },
+                  aclnnGroupedMatmulV5),
+              0)
+        << LastError();
+    Sums expected;
+    int64_t row = 0;
+    for (int64_t g = 0; g < groups; ++g) {
+      const Sums part =
+          Product(x, w, row, row + counts[At(g)], inner, columns, g * inner * columns);
+      row += counts[At(g)];
+      for (size_t i = 0; i < part.values.size(); ++i) {
+        const double shift = has_bias ? bias[At(g * columns) + i % At(columns)] : 0.0f;
+        expected.values.push_back(part.values[i] + shift);
+        expected.magnitudes.push_back(part.magnitudes[i] + std::abs(shift));
+      }
+    }
+    expected.values.resize(At(rows * columns), 9);
+    expected.magnitudes.resize(At(rows * columns), 0);
+    ASSERT_TRUE(Near(dtype, out.ReadFloats(), expected.values, expected.magnitudes));
+  }
+}
+
+TEST_F(GroupedMatmulTest, GroupsOfTheInnerDimGiveAProductEach) {
+  for (int repeat = 0; repeat < 500; ++repeat) {
+    const int64_t groups = Integer(1, 4), rows = Integer(1, 6), inner = Integer(1, 9);
+    const int64_t columns = Integer(1, 6);
+    const Ints counts = Counts(groups, inner);
+    Ints sums = counts;
+    std::partial_sum(sums.begin(), sums.end(), sums.begin());
+    const auto x = Values(ACL_FLOAT, rows * inner), w = Values(ACL_FLOAT, inner * columns);
+    const auto x_in = DeviceTensor::Floats(ACL_FLOAT, {rows, inner}, x, AnyLayout());
+    const auto w_in = DeviceTensor::Floats(ACL_FLOAT, {inner, columns}, w, AnyLayout());
+    const auto list = DeviceTensor::Ints(ACL_INT64, {groups}, sums);
+    const DeviceTensor out(ACL_FLOAT, {groups, rows, columns}, AnyLayout());
+    const List x_list({x_in}), w_list({w_in}), out_list({out});
+    ASSERT_EQ(Execute(
+                  [&](auto* size, auto** executor) {
+                    return aclnnGroupedMatmulV5GetWorkspaceSize(
+                        x_list.list, w_list.list, nullptr, nullptr, nullptr, nullptr, nullptr,
+                        nullptr, list, nullptr, nullptr, nullptr, 3, 2, 0, 0, nullptr,
+                        out_list.list, nullptr, nullptr, size, executor);
+                  },
+                  aclnnGroupedMatmulV5),
+              0)
+        << LastError();
+    // The same sums added to what is there, from halves.
+    std::vector<float> transposed, half_w = w;
+    for (int64_t k = 0; k < inner; ++k) {
+      for (int64_t m = 0; m < rows; ++m) {
+        transposed.push_back(Rounded(ACL_BF16, x[At(m * inner + k)]));
+      }
+    }
+    for (float& value : half_w) value = Rounded(ACL_BF16, value);
+    const auto xt = DeviceTensor::Floats(ACL_BF16, {inner, rows}, transposed, AnyLayout());
+    const auto wh = DeviceTensor::Floats(ACL_BF16, {inner, columns}, half_w, AnyLayout());
+    const auto y = DeviceTensor::Floats(ACL_FLOAT, {groups * rows, columns},
+                                        std::vector<float>(At(groups * rows * columns), 2));
+    ASSERT_EQ(Execute(
+                  [&](auto* size, auto** executor) {
+                    return aclnnGroupedMatmulAddGetWorkspaceSize(xt, wh, list, y, true, false, 2,
+                                                                 size, executor);
+                  },
+                  aclnnGroupedMatmulAdd),
+              0)
+        << LastError();
+    Doubles expected, magnitudes, added, added_magnitudes;
+    int64_t begin = 0;
+    for (const int64_t count : counts) {
+      for (int64_t m = 0; m < rows; ++m) {
+        for (int64_t n = 0; n < columns; ++n) {
+          double sum = 0, size = 0, half_sum = 2, half_size = 2;
+          for (int64_t k = begin; k < begin + count; ++k) {
+            const double term = static_cast<double>(x[At(m * inner + k)]) * w[At(k * columns + n)];
+            const double half =
+                static_cast<double>(transposed[At(k * rows + m)]) * half_w[At(k * columns + n)];
+            sum += term, size += std::abs(term), half_sum += half, half_size += std::abs(half);
+          }
+          expected.push_back(sum), magnitudes.push_back(size);
+          added.push_back(half_sum), added_magnitudes.push_back(half_size);
+        }
+      }
+      begin += count;
+    }
+    ASSERT_TRUE(Near(ACL_FLOAT, out.ReadFloats(), expected, magnitudes));
+    ASSERT_TRUE(Near(ACL_FLOAT, y.ReadFloats(), added, added_magnitudes));
+  }
+}
+
+TEST_F(GroupedMatmulTest, Int8ProductsAreExactAndScaledPerColumnAndToken) {
+  for (int repeat = 0; repeat < 1000; ++repeat) {
+    const int64_t groups = Integer(1, 3), rows = Integer(1, 6), inner = Integer(1, 40);
+    const int64_t columns = Integer(1, 6);
+    const Ints counts = Counts(groups, rows);
+    const bool has_tokens = Coin();
+    const Ints x = RandomInts(At(rows * inner), -128, 127);
+    const Ints w = RandomInts(At(groups * inner * columns), -128, 127);
+    const auto scale = RandomFloats(At(groups * columns), 1e-3f, 2e-3f);
+    const auto token = RandomFloats(At(rows), 0.5f, 2);
+    const auto x_in = DeviceTensor::Ints(ACL_INT8, {rows, inner}, x, AnyLayout());
+    const auto w_in = DeviceTensor::Ints(ACL_INT8, {groups, inner, columns}, w, AnyLayout());
+    const auto s_in = DeviceTensor::Floats(ACL_FLOAT, {groups, columns}, scale);
+    const auto t_in = DeviceTensor::Floats(ACL_FLOAT, {rows}, token);
+    const auto list = DeviceTensor::Ints(ACL_INT64, {groups}, counts);
+    const auto out =
+        DeviceTensor::Floats(ACL_BF16, {rows, columns}, std::vector<float>(At(rows * columns), 9));
+    const List xs({x_in}), ws({w_in}), ss({s_in}), ts({t_in}), outs({out});
+    ASSERT_EQ(Execute(
+                  [&](auto* size, auto** executor) {
+                    return aclnnGroupedMatmulV5GetWorkspaceSize(
+                        xs.list, ws.list, nullptr, ss.list, nullptr, nullptr, nullptr,
+                        has_tokens ? ts.list : nullptr, list, nullptr, nullptr, nullptr, 3, 0, 1,
+                        has_tokens ? 1 : 0, nullptr, outs.list, nullptr, nullptr, size, executor);
+                  },
+                  aclnnGroupedMatmulV5),
+              0)
+        << LastError();
+    Doubles expected;
+    int64_t row = 0;
+    for (int64_t g = 0; g < groups; ++g) {
+      for (int64_t end = row + counts[At(g)]; row < end; ++row) {
+        for (int64_t n = 0; n < columns; ++n) {
+          int64_t sum = 0;
+          for (int64_t k = 0; k < inner; ++k) {
+            sum += x[At(row * inner + k)] * w[At((g * inner + k) * columns + n)];
+          }
+          double value = static_cast<double>(sum) * scale[At(g * columns + n)];
+          if (has_tokens) value = std::max(value * token[At(row)], 0.0);
+          expected.push_back(value);
+        }
+      }
+    }
+    expected.resize(At(rows * columns), 9);
+    ASSERT_TRUE(Near(ACL_BF16, out.ReadFloats(), expected));
+  }
+}
+
+TEST_F(GroupedMatmulTest, FeedForwardActivatesTheRightHalf) {
+  const char* const names[] = {"relu", "SiLU", "swiglu", "reglu"};
+  for (int repeat = 0; repeat < 500; ++repeat) {
+    const int64_t which = Integer(0, 3), experts = which < 2 ? Integer(1, 3) : 1;
+    const bool is_gated = which >= 2, has_experts = !is_gated && Coin();
+    const int64_t in = Integer(1, 6), inner = Integer(1, 6), hidden = inner * (is_gated ? 2 : 1);
+    const int64_t used = has_experts ? experts : 1;
+    const Ints counts = RandomInts(At(used), 0, 3);
+    const int64_t rows = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    if (rows == 0) continue;
+    const auto x = Values(ACL_FLOAT, rows * in), w1 = Values(ACL_FLOAT, used * in * hidden),
+               w2 = Values(ACL_FLOAT, used * inner * in), b1 = Values(ACL_FLOAT, used * hidden);
+    const auto dims = [&](int64_t a, int64_t b) {
+      return has_experts ? Ints{used, a, b} : Ints{a, b};
+    };
+    const auto x_in = DeviceTensor::Floats(ACL_FLOAT, {rows, in}, x, AnyLayout());
+    const auto w1_in = DeviceTensor::Floats(ACL_FLOAT, dims(in, hidden), w1, AnyLayout());
+    const auto w2_in = DeviceTensor::Floats(ACL_FLOAT, dims(inner, in), w2, AnyLayout());
+    const auto b1_in =
+        DeviceTensor::Floats(ACL_FLOAT, has_experts ? Ints{used, hidden} : Ints{hidden}, b1);
+    const auto tokens = DeviceTensor::Ints(ACL_INT64, {used}, counts);
+    const DeviceTensor y(ACL_FLOAT, {rows, in}, AnyLayout());
+    ASSERT_EQ(Execute(
+                  [&](auto* size, auto** executor) {
+                    return aclnnFFNV3GetWorkspaceSize(
+                        x_in, w1_in, w2_in, has_experts ? tokens.get() : nullptr, b1_in, nullptr,
+                        nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                        names[which], 0, false, y, size, executor);
+                  },
+                  aclnnFFNV3),
+              0)
+        << LastError();
+    const auto activate = [&](double v) {
+      return which == 0 || which == 3 ? std::max(v, 0.0) : v / (1 + std::exp(-v));
+    };
+    Doubles expected, magnitudes;
+    int64_t row = 0;
+    for (int64_t e = 0; e < used; ++e) {
+      for (int64_t end = row + (has_experts ? counts[At(e)] : rows); row < end; ++row) {
+        Doubles h, a;
+        for (int64_t n = 0; n < hidden; ++n) {
+          double sum = b1[At(e * hidden + n)];
+          for (int64_t k = 0; k < in; ++k) {
+            sum += static_cast<double>(x[At(row * in + k)]) * w1[At((e * in + k) * hidden + n)];
+          }
+          h.push_back(sum);
+        }
+        for (int64_t n = 0; n < inner; ++n) {
+          a.push_back(is_gated ? h[At(n)] * activate(h[At(n + inner)]) : activate(h[At(n)]));
+        }
+        for (int64_t n = 0; n < in; ++n) {
+          double sum = 0, magnitude = 0;
+          for (int64_t k = 0; k < inner; ++k) {
+            const double term = a[At(k)] * w2[At((e * inner + k) * in + n)];
+            sum += term;
+            magnitude += std::abs(term) + static_cast<double>(in);  // what the first product rounds
+          }
+          expected.push_back(sum);
+          magnitudes.push_back(magnitude);
+        }
+      }
+    }
+    ASSERT_TRUE(Near(ACL_FLOAT, y.ReadFloats(), expected, magnitudes)) << names[which];
+  }
+}
+
+TEST_F(GroupedMatmulTest, ErrorsHaveCannsCodes) {
+  const DeviceTensor x(ACL_FLOAT, {4, 3}), w(ACL_FLOAT, {2, 3, 5}), out(ACL_FLOAT, {4, 5});
+  const DeviceTensor halves(ACL_FLOAT16, {4, 3}), flat(ACL_FLOAT, {12});
+  const auto list = DeviceTensor::Ints(ACL_INT64, {2}, {3, 9});
+  struct Case {
+    int64_t split = 3, type = 0, list_type = 0, activation = 0;
+  };
+  const auto prepare = [&](const aclTensor* input, const aclTensor* groups, const Case& c) {
+    return [=, &w, &out](uint64_t* size, aclOpExecutor** executor) {
+      const List xs({input}), ws({w}), outs({out});
+      return aclnnGroupedMatmulV5GetWorkspaceSize(
+          xs.list, ws.list, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, groups, nullptr,
+          nullptr, nullptr, c.split, c.type, c.list_type, c.activation, nullptr, outs.list, nullptr,
+          nullptr, size, executor);
+    };
+  };
+  EXPECT_EQ(Check(prepare(x, list, {})), 0) << LastError();
+  EXPECT_EQ(Check(prepare(nullptr, list, {})), 161002) << "a null element of a list";
+  EXPECT_EQ(Check(prepare(x, nullptr, {})), 161002);
+  EXPECT_EQ(Check(prepare(halves, list, {})), 161002);
+  EXPECT_EQ(Check(prepare(flat, list, {})), 161002);
+  EXPECT_EQ(Check(prepare(x, list, {.split = 4})), 161002);
+  EXPECT_EQ(Check(prepare(x, list, {.type = 1})), 161002);
+  EXPECT_EQ(Check(prepare(x, list, {.list_type = 3})), 161002);
+  EXPECT_EQ(Check(prepare(x, list, {.activation = 3})), 161002);
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  EXPECT_EQ(aclnnGroupedMatmulGetWorkspaceSize(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                                               nullptr, nullptr, 0, nullptr, &size, &executor),
+            161001);
+  EXPECT_EQ(Execute(prepare(x, list, {}), aclnnGroupedMatmulV5), 507015);
+  EXPECT_THAT(LastError(), testing::HasSubstr("at most the rows; got 6 at position 1"));
+}
+
+}  // namespace
+}  // namespace opst::cann

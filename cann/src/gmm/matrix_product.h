@@ -1,0 +1,35 @@
+// Products of row groups with weights as CANN stores them, [in, out]: over GroupedMatmul for
+// floats, exact integer sums for int8.
+// SPDX-FileCopyrightText: ops-transformer authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPST_CANN_GMM_MATRIX_PRODUCT_H_
+#define OPST_CANN_GMM_MATRIX_PRODUCT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "opst/context.h"
+#include "opst/tensor.h"
+
+namespace opst::cann {
+
+// out = x · W + bias, f32 sums rounded once.
+//   x [R,K], weight [K,N], out [R,N]: f32, bf16 or f16;  bias [N] f32, or empty
+void MultiplyFloats(const Context& context, ConstTensorView x, ConstTensorView weight,
+                    std::span<const float> bias, TensorView out);
+
+// Gives the sums of each row, Σ_k x[r,k] · W[k,n], to `finish`, which may run on any worker.
+//   x [R,K] and weight [K,N] int8, contiguous; weights of int4 are unpacked before
+void MultiplyInts(const Context& context, const int8_t* x, const int8_t* weight, int64_t rows,
+                  int64_t inner, int64_t columns,
+                  const std::function<void(int64_t row, std::span<const int64_t> sums)>& finish);
+
+// Signed four-bit numbers, the lower half of a byte first.
+std::vector<int8_t> UnpackInt4(const std::byte* packed, int64_t count);
+
+}  // namespace opst::cann
+
+#endif  // OPST_CANN_GMM_MATRIX_PRODUCT_H_
