@@ -36,6 +36,9 @@ class Group {
     return all;
   }
   void Barrier(int32_t rank) { Exchange(rank, nullptr); }
+  // For operators that do not say which rank they are: waits until as many have come as there are
+  // ranks.
+  void BarrierOfAnyRank();
   // Those who wait, and those who come later, get kComm.
   void Abandon();
 
@@ -50,6 +53,7 @@ class Group {
   std::condition_variable changed_;
   std::vector<uint64_t> next_round_;  // of each rank
   std::map<uint64_t, Round> rounds_;
+  uint64_t num_arrived_ = 0;  // of BarrierOfAnyRank, since the start
   bool is_abandoned_ = false;
 };
 
