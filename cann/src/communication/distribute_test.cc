@@ -120,10 +120,13 @@ class DistributeTest : public RankTest {
   std::vector<RankTensors> data_;
 };
 
-TEST_F(DistributeTest, DispatchThenCombineIsTheWeightedSum) {
-  for (int repeat = 0; repeat < 300; ++repeat) {
-    NewCase(Coin());
-    Dispatch();
+struct Constants {
+  std::vector<float> alpha1, alpha2, v;
+};
+
+class DispatchAndCombineTest : public DistributeTest {
+ protected:
+  void CheckRows() {
     for (int64_t rank = 0; rank < ranks_; ++rank) {
       const RankTensors& d = data_[At(rank)];
       Ints ends;
@@ -148,12 +151,8 @@ TEST_F(DistributeTest, DispatchThenCombineIsTheWeightedSum) {
         ASSERT_EQ(nums[group], end - begin);
       }
     }
-    const std::vector<float> alpha1 = RandomFloats(At(special_)),
-                             alpha2 = RandomFloats(At(special_));
-    const std::vector<float> v = RandomFloats(At(special_ * width_));
-    const auto a1 = DeviceTensor::Floats(ACL_FLOAT, {special_}, alpha1);
-    const auto a2 = DeviceTensor::Floats(ACL_FLOAT, {special_}, alpha2);
-    const auto constants = DeviceTensor::Floats(ACL_FLOAT, {special_, width_}, v);
+  }
+  void Combine(const aclTensor* a1, const aclTensor* a2, const aclTensor* constants) {
     for (int64_t rank = 0; rank < ranks_; ++rank) {
       RankTensors& d = data_[At(rank)];
       const char* const group = group_.c_str();
@@ -172,6 +171,8 @@ TEST_F(DistributeTest, DispatchThenCombineIsTheWeightedSum) {
       Queue(At(rank), prepare, is_first_ ? aclnnMoeDistributeCombine : aclnnMoeDistributeCombineV3);
     }
     Wait();
+  }
+  void CheckSums(const Constants& c) {
     for (const RankTensors& d : data_) {
       Doubles sums(At(tokens_ * width_), 0), magnitudes(At(tokens_ * width_), 0);
       for (int64_t at = 0; at < tokens_ * width_; ++at) {
@@ -189,15 +190,31 @@ TEST_F(DistributeTest, DispatchThenCombineIsTheWeightedSum) {
           if (id < 2 * special_) {
             add(scale * x);
           } else {
-            const size_t c = At(id - 2 * special_);
-            add(scale * (alpha1[c] * x));
-            add(scale * (static_cast<double>(alpha2[c]) * v[c * At(width_) + At(h)]));
+            const size_t n = At(id - 2 * special_);
+            add(scale * (c.alpha1[n] * x));
+            add(scale * (static_cast<double>(c.alpha2[n]) * c.v[n * At(width_) + At(h)]));
           }
         }
         for (int64_t s = 0; s < shared_experts_; ++s) add(x);
       }
-      ASSERT_TRUE(Near(ACL_BF16, d.out.ReadFloats(), sums, magnitudes)) << "case " << repeat;
+      ASSERT_TRUE(Near(ACL_BF16, d.out.ReadFloats(), sums, magnitudes));
     }
+  }
+};
+
+TEST_F(DispatchAndCombineTest, GiveTheWeightedSum) {
+  for (int repeat = 0; repeat < 300; ++repeat) {
+    NewCase(Coin());
+    Dispatch();
+    CheckRows();
+    const Constants c{RandomFloats(At(special_)), RandomFloats(At(special_)),
+                      RandomFloats(At(special_ * width_))};
+    const auto a1 = DeviceTensor::Floats(ACL_FLOAT, {special_}, c.alpha1);
+    const auto a2 = DeviceTensor::Floats(ACL_FLOAT, {special_}, c.alpha2);
+    const auto constants = DeviceTensor::Floats(ACL_FLOAT, {special_, width_}, c.v);
+    Combine(a1, a2, constants);
+    CheckSums(c);
+    ASSERT_FALSE(HasFatalFailure()) << "case " << repeat;
   }
 }
 

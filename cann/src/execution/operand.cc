@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "cann/src/descriptors/descriptors.h"
 #include "cann/src/runtime/failure.h"
+#include "cann/src/runtime/log.h"
 
 namespace opst::cann {
 namespace {
@@ -88,9 +89,17 @@ void Attach(void* base, std::string_view function, Operand& operand) {
   const int64_t end = operand.is_fractal() ? operand.offset + Product(operand.storage_dims)
                                            : EndOfView(operand, function);
   const size_t bytes = BytesOfElements(operand.dtype, end);
-  Require(bytes <= operand.memory->BytesFrom(base), ACLNN_ERR_PARAM_INVALID, function,
+  const size_t left = operand.memory->BytesFrom(base);
+  const size_t padding = operand.memory->capacity - operand.memory->bytes;
+  const bool reads_padding =
+      operand.role == Role::kInput && bytes > left && bytes <= left + padding;
+  Require(bytes <= left || reads_padding, ACLNN_ERR_PARAM_INVALID, function,
           "a tensor must lie inside its allocation", operand.Describe(), " of ", bytes,
-          " bytes where ", operand.memory->BytesFrom(base), " are left");
+          " bytes where ", left, " are left");
+  if (reads_padding) {
+    Log(ACL_WARNING, Concat("[", function, "] ", operand.Describe(), " reads ", bytes - left,
+                            " bytes behind its allocation, up to the end of the page: zeros"));
+  }
   operand.data = static_cast<std::byte*>(base) + BytesOfElements(operand.dtype, operand.offset);
 }
 

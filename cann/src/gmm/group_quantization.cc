@@ -135,7 +135,7 @@ void MultiplyByInts(const Run& run, const GroupQuantization& quantization,
   const size_t row_bytes = static_cast<size_t>(product.columns) * aclDataTypeSize(out_dtype);
   MultiplyInts(
       run.context(), reinterpret_cast<const int8_t*>(product.x_data), weight.data(), product.rows,
-      product.inner, product.columns, [&](int64_t row, std::span<const int64_t> sums) {
+      product.inner, product.columns, [&](int64_t row, std::span<const int32_t> sums) {
         std::byte* const out = product.out_data + static_cast<size_t>(row) * row_bytes;
         const float token =
             per_token.empty() ? 1.0f : per_token[static_cast<size_t>(product.first_row + row)];

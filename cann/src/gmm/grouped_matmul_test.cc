@@ -41,6 +41,19 @@ class GroupedMatmulTest : public DeviceTest {
   }
 };
 
+// Counts as a group list of the type.
+Ints ListOf(const Ints& counts, int64_t type) {
+  Ints list = counts;
+  if (type == 0) std::partial_sum(list.begin(), list.end(), list.begin());
+  if (type != 2) return list;
+  list.clear();  // pairs of the groups that have rows, then the end
+  for (size_t g = 0; g < counts.size(); ++g) {
+    if (counts[g] > 0) list.push_back(static_cast<int64_t>(g)), list.push_back(counts[g]);
+  }
+  list.resize(2 * counts.size(), 0);
+  return list;
+}
+
 // rows · W of [begin, end), in fp64, and the magnitudes.
 Sums Product(const std::vector<float>& x, const std::vector<float>& w, int64_t begin, int64_t end,
              int64_t inner, int64_t columns, int64_t first_weight) {
@@ -68,15 +81,7 @@ TEST_F(GroupedMatmulTest, RowGroupsMeetTheirWeightsAndOtherRowsStay) {
     const int64_t columns = Integer(1, 9), list_type = Integer(0, 2);
     const bool is_listed = Coin(), has_bias = Coin();
     const Ints counts = Counts(groups, rows);
-    Ints list = counts;
-    if (list_type == 0) std::partial_sum(list.begin(), list.end(), list.begin());
-    if (list_type == 2) {  // pairs of the groups that have rows, then the end
-      list.clear();
-      for (int64_t g = 0; g < groups; ++g) {
-        if (counts[At(g)] > 0) list.push_back(g), list.push_back(counts[At(g)]);
-      }
-      list.resize(At(2 * groups), 0);
-    }
+    const Ints list = ListOf(counts, list_type);
     const auto x = Values(dtype, rows * inner), w = Values(dtype, groups * inner * columns);
     const aclDataType bias_dtype = dtype == ACL_BF16 ? ACL_FLOAT : dtype;
     const auto bias = Values(bias_dtype, groups * columns);
@@ -128,17 +133,41 @@ TEST_F(GroupedMatmulTest, RowGroupsMeetTheirWeightsAndOtherRowsStay) {
   }
 }
 
+// out[g,m,n] = start + Σ x[k,m] · w[k,n] over the k of group g.
+Sums SumsOverGroups(const std::vector<float>& x, const std::vector<float>& w, const Ints& counts,
+                    int64_t rows, int64_t columns, double start) {
+  Sums sums;
+  int64_t begin = 0;
+  for (const int64_t count : counts) {
+    for (int64_t cell = 0; cell < rows * columns; ++cell) {
+      double sum = start, magnitude = start;
+      for (int64_t k = begin; k < begin + count; ++k) {
+        const double term = static_cast<double>(x[At(k * rows + cell / columns)]) *
+                            w[At(k * columns + cell % columns)];
+        sum += term;
+        magnitude += std::abs(term);
+      }
+      sums.values.push_back(sum);
+      sums.magnitudes.push_back(magnitude);
+    }
+    begin += count;
+  }
+  return sums;
+}
+
 TEST_F(GroupedMatmulTest, GroupsOfTheInnerDimGiveAProductEach) {
-  for (int repeat = 0; repeat < 500; ++repeat) {
+  for (int repeat = 0; repeat < 1000; ++repeat) {
     const int64_t groups = Integer(1, 4), rows = Integer(1, 6), inner = Integer(1, 9);
     const int64_t columns = Integer(1, 6);
     const Ints counts = Counts(groups, inner);
-    Ints sums = counts;
-    std::partial_sum(sums.begin(), sums.end(), sums.begin());
-    const auto x = Values(ACL_FLOAT, rows * inner), w = Values(ACL_FLOAT, inner * columns);
+    const auto xt = Values(ACL_FLOAT, inner * rows), w = Values(ACL_FLOAT, inner * columns);
+    std::vector<float> x;
+    for (int64_t at = 0; at < rows * inner; ++at) {
+      x.push_back(xt[At(at % inner * rows + at / inner)]);
+    }
     const auto x_in = DeviceTensor::Floats(ACL_FLOAT, {rows, inner}, x, AnyLayout());
     const auto w_in = DeviceTensor::Floats(ACL_FLOAT, {inner, columns}, w, AnyLayout());
-    const auto list = DeviceTensor::Ints(ACL_INT64, {groups}, sums);
+    const auto list = DeviceTensor::Ints(ACL_INT64, {groups}, ListOf(counts, 0));
     const DeviceTensor out(ACL_FLOAT, {groups, rows, columns}, AnyLayout());
     const List x_list({x_in}), w_list({w_in}), out_list({out});
     ASSERT_EQ(Execute(
@@ -151,46 +180,33 @@ TEST_F(GroupedMatmulTest, GroupsOfTheInnerDimGiveAProductEach) {
                   aclnnGroupedMatmulV5),
               0)
         << LastError();
-    // The same sums added to what is there, from halves.
-    std::vector<float> transposed, half_w = w;
-    for (int64_t k = 0; k < inner; ++k) {
-      for (int64_t m = 0; m < rows; ++m) {
-        transposed.push_back(Rounded(ACL_BF16, x[At(m * inner + k)]));
-      }
-    }
-    for (float& value : half_w) value = Rounded(ACL_BF16, value);
-    const auto xt = DeviceTensor::Floats(ACL_BF16, {inner, rows}, transposed, AnyLayout());
-    const auto wh = DeviceTensor::Floats(ACL_BF16, {inner, columns}, half_w, AnyLayout());
+    const Sums sums = SumsOverGroups(xt, w, counts, rows, columns, 0);
+    ASSERT_TRUE(Near(ACL_FLOAT, out.ReadFloats(), sums.values, sums.magnitudes));
+  }
+}
+
+TEST_F(GroupedMatmulTest, AddKeepsWhatIsThere) {
+  for (int repeat = 0; repeat < 1000; ++repeat) {
+    const aclDataType dtype = Coin() ? ACL_FLOAT16 : ACL_BF16;
+    const int64_t groups = Integer(1, 4), rows = Integer(1, 6), inner = Integer(1, 9);
+    const int64_t columns = Integer(1, 6);
+    const Ints counts = Counts(groups, inner);
+    const auto x = Values(dtype, inner * rows), w = Values(dtype, inner * columns);
+    const auto x_in = DeviceTensor::Floats(dtype, {inner, rows}, x, AnyLayout());
+    const auto w_in = DeviceTensor::Floats(dtype, {inner, columns}, w, AnyLayout());
+    const auto list = DeviceTensor::Ints(ACL_INT64, {groups}, ListOf(counts, 0));
     const auto y = DeviceTensor::Floats(ACL_FLOAT, {groups * rows, columns},
                                         std::vector<float>(At(groups * rows * columns), 2));
     ASSERT_EQ(Execute(
                   [&](auto* size, auto** executor) {
-                    return aclnnGroupedMatmulAddGetWorkspaceSize(xt, wh, list, y, true, false, 2,
-                                                                 size, executor);
+                    return aclnnGroupedMatmulAddGetWorkspaceSize(x_in, w_in, list, y, true, false,
+                                                                 2, size, executor);
                   },
                   aclnnGroupedMatmulAdd),
               0)
         << LastError();
-    Doubles expected, magnitudes, added, added_magnitudes;
-    int64_t begin = 0;
-    for (const int64_t count : counts) {
-      for (int64_t m = 0; m < rows; ++m) {
-        for (int64_t n = 0; n < columns; ++n) {
-          double sum = 0, size = 0, half_sum = 2, half_size = 2;
-          for (int64_t k = begin; k < begin + count; ++k) {
-            const double term = static_cast<double>(x[At(m * inner + k)]) * w[At(k * columns + n)];
-            const double half =
-                static_cast<double>(transposed[At(k * rows + m)]) * half_w[At(k * columns + n)];
-            sum += term, size += std::abs(term), half_sum += half, half_size += std::abs(half);
-          }
-          expected.push_back(sum), magnitudes.push_back(size);
-          added.push_back(half_sum), added_magnitudes.push_back(half_size);
-        }
-      }
-      begin += count;
-    }
-    ASSERT_TRUE(Near(ACL_FLOAT, out.ReadFloats(), expected, magnitudes));
-    ASSERT_TRUE(Near(ACL_FLOAT, y.ReadFloats(), added, added_magnitudes));
+    const Sums sums = SumsOverGroups(x, w, counts, rows, columns, 2);
+    ASSERT_TRUE(Near(ACL_FLOAT, y.ReadFloats(), sums.values, sums.magnitudes));
   }
 }
 
@@ -242,6 +258,53 @@ TEST_F(GroupedMatmulTest, Int8ProductsAreExactAndScaledPerColumnAndToken) {
   }
 }
 
+// A feed-forward layer by its definition; the rows of each expert follow each other.
+struct Layer {
+  int64_t rows, in, inner, hidden;
+  Ints counts;
+  std::vector<float> x, w1, w2, b1;
+
+  static double Activate(int64_t which, double v) {
+    return which == 0 || which == 3 ? std::max(v, 0.0) : v / (1 + std::exp(-v));
+  }
+  // One row of an expert between the products.
+  Doubles Inner(int64_t which, int64_t row, int64_t expert) const {
+    Doubles h, a;
+    for (int64_t n = 0; n < hidden; ++n) {
+      double sum = b1[At(expert * hidden + n)];
+      for (int64_t k = 0; k < in; ++k) {
+        sum += static_cast<double>(x[At(row * in + k)]) * w1[At((expert * in + k) * hidden + n)];
+      }
+      h.push_back(sum);
+    }
+    for (int64_t n = 0; n < inner; ++n) {
+      a.push_back(hidden == inner ? Activate(which, h[At(n)])
+                                  : h[At(n)] * Activate(which, h[At(n + inner)]));
+    }
+    return a;
+  }
+  Sums Expected(int64_t which) const {
+    Sums sums;
+    int64_t row = 0;
+    for (size_t e = 0; e < counts.size(); ++e) {
+      for (const int64_t end = row + counts[e]; row < end; ++row) {
+        const Doubles a = Inner(which, row, static_cast<int64_t>(e));
+        for (int64_t n = 0; n < in; ++n) {
+          double sum = 0, magnitude = 0;
+          for (int64_t k = 0; k < inner; ++k) {
+            const double term = a[At(k)] * w2[(e * At(inner) + At(k)) * At(in) + At(n)];
+            sum += term;
+            magnitude += std::abs(term) + static_cast<double>(in);  // what the first product rounds
+          }
+          sums.values.push_back(sum);
+          sums.magnitudes.push_back(magnitude);
+        }
+      }
+    }
+    return sums;
+  }
+};
+
 TEST_F(GroupedMatmulTest, FeedForwardActivatesTheRightHalf) {
   const char* const names[] = {"relu", "SiLU", "swiglu", "reglu"};
   for (int repeat = 0; repeat < 500; ++repeat) {
@@ -252,16 +315,23 @@ TEST_F(GroupedMatmulTest, FeedForwardActivatesTheRightHalf) {
     const Ints counts = RandomInts(At(used), 0, 3);
     const int64_t rows = std::accumulate(counts.begin(), counts.end(), int64_t{0});
     if (rows == 0) continue;
-    const auto x = Values(ACL_FLOAT, rows * in), w1 = Values(ACL_FLOAT, used * in * hidden),
-               w2 = Values(ACL_FLOAT, used * inner * in), b1 = Values(ACL_FLOAT, used * hidden);
+    const Layer layer{rows,
+                      in,
+                      inner,
+                      hidden,
+                      has_experts ? counts : Ints{rows},
+                      Values(ACL_FLOAT, rows * in),
+                      Values(ACL_FLOAT, used * in * hidden),
+                      Values(ACL_FLOAT, used * inner * in),
+                      Values(ACL_FLOAT, used * hidden)};
     const auto dims = [&](int64_t a, int64_t b) {
       return has_experts ? Ints{used, a, b} : Ints{a, b};
     };
-    const auto x_in = DeviceTensor::Floats(ACL_FLOAT, {rows, in}, x, AnyLayout());
-    const auto w1_in = DeviceTensor::Floats(ACL_FLOAT, dims(in, hidden), w1, AnyLayout());
-    const auto w2_in = DeviceTensor::Floats(ACL_FLOAT, dims(inner, in), w2, AnyLayout());
+    const auto x_in = DeviceTensor::Floats(ACL_FLOAT, {rows, in}, layer.x, AnyLayout());
+    const auto w1_in = DeviceTensor::Floats(ACL_FLOAT, dims(in, hidden), layer.w1, AnyLayout());
+    const auto w2_in = DeviceTensor::Floats(ACL_FLOAT, dims(inner, in), layer.w2, AnyLayout());
     const auto b1_in =
-        DeviceTensor::Floats(ACL_FLOAT, has_experts ? Ints{used, hidden} : Ints{hidden}, b1);
+        DeviceTensor::Floats(ACL_FLOAT, has_experts ? Ints{used, hidden} : Ints{hidden}, layer.b1);
     const auto tokens = DeviceTensor::Ints(ACL_INT64, {used}, counts);
     const DeviceTensor y(ACL_FLOAT, {rows, in}, AnyLayout());
     ASSERT_EQ(Execute(
@@ -274,37 +344,8 @@ TEST_F(GroupedMatmulTest, FeedForwardActivatesTheRightHalf) {
                   aclnnFFNV3),
               0)
         << LastError();
-    const auto activate = [&](double v) {
-      return which == 0 || which == 3 ? std::max(v, 0.0) : v / (1 + std::exp(-v));
-    };
-    Doubles expected, magnitudes;
-    int64_t row = 0;
-    for (int64_t e = 0; e < used; ++e) {
-      for (int64_t end = row + (has_experts ? counts[At(e)] : rows); row < end; ++row) {
-        Doubles h, a;
-        for (int64_t n = 0; n < hidden; ++n) {
-          double sum = b1[At(e * hidden + n)];
-          for (int64_t k = 0; k < in; ++k) {
-            sum += static_cast<double>(x[At(row * in + k)]) * w1[At((e * in + k) * hidden + n)];
-          }
-          h.push_back(sum);
-        }
-        for (int64_t n = 0; n < inner; ++n) {
-          a.push_back(is_gated ? h[At(n)] * activate(h[At(n + inner)]) : activate(h[At(n)]));
-        }
-        for (int64_t n = 0; n < in; ++n) {
-          double sum = 0, magnitude = 0;
-          for (int64_t k = 0; k < inner; ++k) {
-            const double term = a[At(k)] * w2[At((e * inner + k) * in + n)];
-            sum += term;
-            magnitude += std::abs(term) + static_cast<double>(in);  // what the first product rounds
-          }
-          expected.push_back(sum);
-          magnitudes.push_back(magnitude);
-        }
-      }
-    }
-    ASSERT_TRUE(Near(ACL_FLOAT, y.ReadFloats(), expected, magnitudes)) << names[which];
+    const Sums sums = layer.Expected(which);
+    ASSERT_TRUE(Near(ACL_FLOAT, y.ReadFloats(), sums.values, sums.magnitudes)) << names[which];
   }
 }
 

@@ -6,11 +6,18 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "ops/permute/row_blocks.h"
 #include "opst/ops/grouped_matmul.h"
 #include "opst/pack.h"
 
 namespace opst::cann {
+namespace {
+
+constexpr int64_t kMaxInner = int64_t{1} << 17;  // |x · w| is at most 2¹⁴
+
+}  // namespace
+
 void MultiplyFloats(const Context& context, ConstTensorView x, ConstTensorView weight,
                     std::span<const float> bias, TensorView out) {
   const int64_t rows = x.dim(0), inner = x.dim(1), columns = out.dim(1);
@@ -28,13 +35,15 @@ void MultiplyFloats(const Context& context, ConstTensorView x, ConstTensorView w
 
 void MultiplyInts(const Context& context, const int8_t* x, const int8_t* weight, int64_t rows,
                   int64_t inner, int64_t columns,
-                  const std::function<void(int64_t row, std::span<const int64_t> sums)>& finish) {
+                  const std::function<void(int64_t row, std::span<const int32_t> sums)>& finish) {
+  OPST_CHECK_ARG(inner < kMaxInner, "cann", "integer products must have less than 2^17 terms",
+                 inner);
   ForRowBlocks(context, rows, kSummedRowsPerTask, [&](int64_t begin, int64_t end) {
-    std::vector<int64_t> sums(static_cast<size_t>(columns));
+    std::vector<int32_t> sums(static_cast<size_t>(columns));
     for (int64_t row = begin; row < end; ++row) {
       std::fill(sums.begin(), sums.end(), 0);
       for (int64_t k = 0; k < inner; ++k) {
-        const int64_t factor = x[row * inner + k];
+        const int32_t factor = x[row * inner + k];
         const int8_t* const line = weight + k * columns;
         for (int64_t n = 0; n < columns; ++n) sums[static_cast<size_t>(n)] += factor * line[n];
       }

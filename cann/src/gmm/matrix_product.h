@@ -22,10 +22,11 @@ void MultiplyFloats(const Context& context, ConstTensorView x, ConstTensorView w
                     std::span<const float> bias, TensorView out);
 
 // Gives the sums of each row, Σ_k x[r,k] · W[k,n], to `finish`, which may run on any worker.
-//   x [R,K] and weight [K,N] int8, contiguous; weights of int4 are unpacked before
+//   x [R,K] and weight [K,N] int8, contiguous; weights of int4 are unpacked before; K < 2¹⁷, so
+//   that the sums fit
 void MultiplyInts(const Context& context, const int8_t* x, const int8_t* weight, int64_t rows,
                   int64_t inner, int64_t columns,
-                  const std::function<void(int64_t row, std::span<const int64_t> sums)>& finish);
+                  const std::function<void(int64_t row, std::span<const int32_t> sums)>& finish);
 
 // Signed four-bit numbers, the lower half of a byte first.
 std::vector<int8_t> UnpackInt4(const std::byte* packed, int64_t count);

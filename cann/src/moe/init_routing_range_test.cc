@@ -11,102 +11,120 @@
 namespace opst::cann {
 namespace {
 
-class InitRoutingRangeTest : public DeviceTest {};
-
 struct IntArray {
   explicit IntArray(const Ints& values) : array(aclCreateIntArray(values.data(), values.size())) {}
   ~IntArray() { aclDestroyIntArray(array); }
   aclIntArray* array;
 };
 
-TEST_F(InitRoutingRangeTest, RowsOfTheRangeComeFirstAndTheRestStays) {
-  for (int repeat = 0; repeat < 1000; ++repeat) {
-    const int64_t tokens = Integer(1, 6), k = Integer(1, 4), width = Integer(1, 5);
-    const int64_t experts = Integer(2, 7), first = Integer(0, experts - 1);
-    const int64_t last = Integer(first + 1, experts), slots = tokens * k;
-    const int64_t count_type = Integer(1, 2), row_type = Integer(0, 1);
-    const bool quantises = Coin(), has_scale = Coin();
-    const std::vector<float> x = RandomFloats(At(tokens * width));
-    const Ints ids = RandomInts(At(slots), 0, experts);
-    const int64_t scale_rows = quantises ? last - first : tokens;
-    const std::vector<float> scale =
-        RandomFloats(At(scale_rows * (quantises ? width : 1)), 0.5f, 2);
-    const auto x_in = DeviceTensor::Floats(ACL_FLOAT, {tokens, width}, x, AnyLayout());
-    const auto ids_in = DeviceTensor::Ints(ACL_INT32, {tokens, k}, ids, AnyLayout());
-    const auto scale_in = DeviceTensor::Floats(
-        ACL_FLOAT, quantises ? Ints{scale_rows, width} : Ints{scale_rows}, scale, AnyLayout());
-    const DeviceTensor out(quantises ? ACL_INT8 : ACL_FLOAT, {slots, width}, AnyLayout());
-    const DeviceTensor rows(ACL_INT32, {slots}, AnyLayout());
-    const DeviceTensor out_scales(ACL_FLOAT, {slots}, AnyLayout());
-    const DeviceTensor counts(ACL_INT64, count_type == 1 ? Ints{last - first} : Ints{experts, 2});
-    const IntArray range({first, last});
-    ASSERT_EQ(Execute(
-                  [&](auto* size, auto** executor) {
-                    return aclnnMoeInitRoutingV3GetWorkspaceSize(
-                        x_in, ids_in, has_scale ? scale_in.get() : nullptr, nullptr,
-                        Coin() ? -1 : slots, 0, experts, 0, count_type, true, quantises ? 1 : -1,
-                        range.array, row_type, out, rows, counts, out_scales, size, executor);
-                  },
-                  aclnnMoeInitRoutingV3),
-              0)
-        << LastError();
-    Ints kept;  // slots in range, by expert
-    for (const int64_t slot : SlotsById(ids)) {
-      if (ids[At(slot)] >= first && ids[At(slot)] < last) kept.push_back(slot);
+class InitRoutingRangeTest : public DeviceTest {
+ protected:
+  void NewCase() {
+    tokens_ = Integer(1, 6), k_ = Integer(1, 4), width_ = Integer(1, 5), slots_ = tokens_ * k_;
+    experts_ = Integer(2, 7), first_ = Integer(0, experts_ - 1);
+    last_ = Integer(first_ + 1, experts_);
+    count_type_ = Integer(1, 2), row_type_ = Integer(0, 1);
+    quantises_ = Coin(), has_scale_ = Coin();
+    x_ = RandomFloats(At(tokens_ * width_));
+    ids_ = RandomInts(At(slots_), 0, experts_);
+    scale_ = RandomFloats(At(quantises_ ? (last_ - first_) * width_ : tokens_), 0.5f, 2);
+    kept_.clear();  // slots in range, by expert
+    for (const int64_t slot : SlotsById(ids_)) {
+      if (ids_[At(slot)] >= first_ && ids_[At(slot)] < last_) kept_.push_back(slot);
     }
-    const Ints got_rows = rows.ReadInts();
-    if (row_type == 0) {
-      Ints expected(At(slots), -1);
-      for (size_t row = 0; row < kept.size(); ++row) {
-        expected[At(kept[row])] = static_cast<int64_t>(row);
-      }
-      ASSERT_EQ(got_rows, expected);
-    } else {
-      ASSERT_EQ(Ints(got_rows.begin(), got_rows.begin() + static_cast<int64_t>(kept.size())), kept);
+  }
+  void CheckRowNumbers(const Ints& got) const {
+    if (row_type_ == 1) {
+      const auto used = static_cast<int64_t>(kept_.size());
+      ASSERT_EQ(Ints(got.begin(), got.begin() + used), kept_);
+      return;
     }
-    const Ints all = CountsOf(ids, experts);
-    const Ints got_counts = counts.ReadInts();
-    if (count_type == 1) {
-      ASSERT_EQ(got_counts, Ints(all.begin() + first, all.begin() + last));
-    } else {
-      Ints pairs;
-      for (int64_t expert = first; expert < last; ++expert) {
-        if (all[At(expert)] == 0) continue;
-        pairs.push_back(expert);
-        pairs.push_back(all[At(expert)]);
-      }
-      pairs.resize(At(2 * std::min(last - first + 1, experts)), 0);
-      ASSERT_EQ(Ints(got_counts.begin(), got_counts.begin() + static_cast<int64_t>(pairs.size())),
-                pairs);
+    Ints expected(At(slots_), -1);
+    for (size_t row = 0; row < kept_.size(); ++row) {
+      expected[At(kept_[row])] = static_cast<int64_t>(row);
     }
-    const auto got = quantises ? std::vector<float>{} : out.ReadFloats();
-    const auto got_int8 = quantises ? out.ReadInts() : Ints{};
+    ASSERT_EQ(got, expected);
+  }
+  void CheckCounts(const Ints& got) const {
+    const Ints all = CountsOf(ids_, experts_);
+    if (count_type_ == 1) {
+      ASSERT_EQ(got, Ints(all.begin() + first_, all.begin() + last_));
+      return;
+    }
+    Ints pairs;
+    for (int64_t expert = first_; expert < last_; ++expert) {
+      if (all[At(expert)] == 0) continue;
+      pairs.push_back(expert);
+      pairs.push_back(all[At(expert)]);
+    }
+    pairs.resize(At(2 * std::min(last_ - first_ + 1, experts_)), 0);
+    ASSERT_EQ(Ints(got.begin(), got.begin() + static_cast<int64_t>(pairs.size())), pairs);
+  }
+  void CheckRows(const DeviceTensor& out, const DeviceTensor& out_scales) const {
+    const auto got = quantises_ ? std::vector<float>{} : out.ReadFloats();
+    const auto got_int8 = quantises_ ? out.ReadInts() : Ints{};
     const auto got_scales = out_scales.ReadFloats();
-    for (size_t row = 0; row < kept.size(); ++row) {
-      const int64_t token = kept[row] / k, expert = ids[At(kept[row])];
+    for (size_t row = 0; row < kept_.size(); ++row) {
+      const int64_t token = kept_[row] / k_, expert = ids_[At(kept_[row])];
       float largest = 0;
       std::vector<float> values;
-      for (int64_t h = 0; h < width; ++h) {
-        float value = x[At(token * width + h)];
-        if (quantises && has_scale) value *= scale[At((expert - first) * width + h)];
+      for (int64_t h = 0; h < width_; ++h) {
+        float value = x_[At(token * width_ + h)];
+        if (quantises_ && has_scale_) value *= scale_[At((expert - first_) * width_ + h)];
         values.push_back(value);
         largest = std::max(largest, std::abs(value));
       }
-      for (int64_t h = 0; h < width; ++h) {
-        const size_t at = row * At(width) + At(h);
-        if (quantises) {
+      for (int64_t h = 0; h < width_; ++h) {
+        const size_t at = row * At(width_) + At(h);
+        if (quantises_) {  // f16 near 127 is within 1/16, towards zero
           ASSERT_LE(std::abs(static_cast<float>(got_int8[at]) * largest / 127 - values[At(h)]),
-                    largest / 127 * (0.5f + 0.063f));  // f16 near 127 is within 1/16, towards zero
+                    largest / 127 * (0.5f + 0.063f));
         } else {
           ASSERT_EQ(got[at], values[At(h)]);
         }
       }
-      if (quantises) {
+      if (quantises_) {
         ASSERT_EQ(got_scales[row], largest / 127);
-      } else if (has_scale) {
-        ASSERT_EQ(got_scales[row], scale[At(token)]);
+      } else if (has_scale_) {
+        ASSERT_EQ(got_scales[row], scale_[At(token)]);
       }
     }
+  }
+
+  int64_t tokens_ = 0, k_ = 0, width_ = 0, slots_ = 0, experts_ = 0, first_ = 0, last_ = 0;
+  int64_t count_type_ = 0, row_type_ = 0;
+  bool quantises_ = false, has_scale_ = false;
+  std::vector<float> x_, scale_;
+  Ints ids_, kept_;
+};
+
+TEST_F(InitRoutingRangeTest, RowsOfTheRangeComeFirstAndTheRestStays) {
+  for (int repeat = 0; repeat < 1000; ++repeat) {
+    NewCase();
+    const auto x = DeviceTensor::Floats(ACL_FLOAT, {tokens_, width_}, x_, AnyLayout());
+    const auto ids = DeviceTensor::Ints(ACL_INT32, {tokens_, k_}, ids_, AnyLayout());
+    const auto scale = DeviceTensor::Floats(
+        ACL_FLOAT, quantises_ ? Ints{last_ - first_, width_} : Ints{tokens_}, scale_, AnyLayout());
+    const DeviceTensor out(quantises_ ? ACL_INT8 : ACL_FLOAT, {slots_, width_}, AnyLayout());
+    const DeviceTensor rows(ACL_INT32, {slots_}, AnyLayout());
+    const DeviceTensor out_scales(ACL_FLOAT, {slots_}, AnyLayout());
+    const DeviceTensor counts(ACL_INT64,
+                              count_type_ == 1 ? Ints{last_ - first_} : Ints{experts_, 2});
+    const IntArray range({first_, last_});
+    ASSERT_EQ(Execute(
+                  [&](auto* size, auto** executor) {
+                    return aclnnMoeInitRoutingV3GetWorkspaceSize(
+                        x, ids, has_scale_ ? scale.get() : nullptr, nullptr, Coin() ? -1 : slots_,
+                        0, experts_, 0, count_type_, true, quantises_ ? 1 : -1, range.array,
+                        row_type_, out, rows, counts, out_scales, size, executor);
+                  },
+                  aclnnMoeInitRoutingV3),
+              0)
+        << LastError();
+    CheckRowNumbers(rows.ReadInts());
+    CheckCounts(counts.ReadInts());
+    CheckRows(out, out_scales);
+    ASSERT_FALSE(HasFatalFailure()) << "case " << repeat;
   }
 }
 

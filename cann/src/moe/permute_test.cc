@@ -226,81 +226,85 @@ TEST_F(PermuteTest, UnpermuteGradientsSpreadAndDot) {
   }
 }
 
-TEST_F(PermuteTest, AgreesWithInitRoutingAndFinalize) {
+// Pairs of operators that CANN itself exchanges for each other.
+class AgreementTest : public PermuteTest {
+ protected:
+  // The same rows and indices from permute and init routing.
+  void Forward(const DeviceTensor& tokens, const DeviceTensor& ids, const DeviceTensor& rows,
+               const DeviceTensor& index) {
+    const DeviceTensor other(dtype_, {slots_, width_}), other_index(ACL_INT32, {slots_});
+    const auto permute = [&](auto* size, auto** executor) {
+      return aclnnMoeTokenPermuteGetWorkspaceSize(tokens, ids, 0, false, rows, index, size,
+                                                  executor);
+    };
+    const auto route = [&](auto* size, auto** executor) {
+      return aclnnMoeInitRoutingV2GetWorkspaceSize(tokens, ids, 0, 0, 0, 0, 0, false, other,
+                                                   other_index, nullptr, nullptr, size, executor);
+    };
+    ASSERT_EQ(Execute(permute, aclnnMoeTokenPermute), 0);
+    ASSERT_EQ(Execute(route, aclnnMoeInitRoutingV2), 0);
+    ASSERT_EQ(rows.ReadFloats(), other.ReadFloats());
+    ASSERT_EQ(index.ReadInts(), other_index.ReadInts());
+  }
+  void ForwardGradient(const DeviceTensor& rows, const DeviceTensor& index) {
+    const DeviceTensor a(dtype_, {tokens_, width_}), b(dtype_, {tokens_, width_});
+    const auto permute = [&](auto* size, auto** executor) {
+      return aclnnMoeTokenPermuteGradGetWorkspaceSize(rows, index, k_, false, a, size, executor);
+    };
+    const auto route = [&](auto* size, auto** executor) {
+      return aclnnMoeInitRoutingV2GradGetWorkspaceSize(rows, index, k_, 0, slots_, b, size,
+                                                       executor);
+    };
+    ASSERT_EQ(Execute(permute, aclnnMoeTokenPermuteGrad), 0);
+    ASSERT_EQ(Execute(route, aclnnMoeInitRoutingV2Grad), 0);
+    ASSERT_EQ(a.ReadFloats(), b.ReadFloats());
+  }
+  void Back(const DeviceTensor& rows, const DeviceTensor& index, const DeviceTensor& probs) {
+    const DeviceTensor a(dtype_, {tokens_, width_}), b(dtype_, {tokens_, width_});
+    const auto unpermute = [&](auto* size, auto** executor) {
+      return aclnnMoeTokenUnpermuteGetWorkspaceSize(rows, index, probs, false, nullptr, a, size,
+                                                    executor);
+    };
+    const auto finalize = [&](auto* size, auto** executor) {
+      return aclnnMoeFinalizeRoutingV2GetWorkspaceSize(rows, index, nullptr, nullptr, nullptr,
+                                                       probs, nullptr, 2, b, size, executor);
+    };
+    ASSERT_EQ(Execute(unpermute, aclnnMoeTokenUnpermute), 0);
+    ASSERT_EQ(Execute(finalize, aclnnMoeFinalizeRoutingV2), 0);
+    ASSERT_EQ(a.ReadFloats(), b.ReadFloats());
+  }
+  void BackGradient(const DeviceTensor& rows, const DeviceTensor& index, const DeviceTensor& probs,
+                    const DeviceTensor& d_out) {
+    const DeviceTensor a(dtype_, {slots_, width_}), b(dtype_, {slots_, width_});
+    const DeviceTensor d_a(dtype_, {tokens_, k_}), d_b(dtype_, {tokens_, k_});
+    const auto unpermute = [&](auto* size, auto** executor) {
+      return aclnnMoeTokenUnpermuteGradGetWorkspaceSize(rows, d_out, index, probs, false, nullptr,
+                                                        a, d_a, size, executor);
+    };
+    const auto finalize = [&](auto* size, auto** executor) {
+      return aclnnMoeFinalizeRoutingV2GradGetWorkspaceSize(
+          d_out, index, rows, probs, nullptr, nullptr, 0, 0, 0, 0, b, d_b, size, executor);
+    };
+    ASSERT_EQ(Execute(unpermute, aclnnMoeTokenUnpermuteGrad), 0);
+    ASSERT_EQ(Execute(finalize, aclnnMoeFinalizeRoutingV2Grad), 0);
+    ASSERT_EQ(a.ReadFloats(), b.ReadFloats());
+    ASSERT_EQ(d_a.ReadFloats(), d_b.ReadFloats());
+  }
+};
+
+TEST_F(AgreementTest, PermuteIsInitRoutingAndUnpermuteIsFinalize) {
   for (int repeat = 0; repeat < 1000; ++repeat) {
     NewCase();
     const auto tokens = Of({tokens_, width_}, Values(tokens_ * width_)),
                probs = Of({tokens_, k_}, Values(slots_)),
                d_out = Of({tokens_, width_}, Values(tokens_ * width_));
     const auto ids = DeviceTensor::Ints(ACL_INT32, {tokens_, k_}, ids_, AnyLayout());
-    const DeviceTensor a(dtype_, {slots_, width_}), b(dtype_, {slots_, width_});
-    const DeviceTensor a_rows(ACL_INT32, {slots_}), b_rows(ACL_INT32, {slots_});
-    ASSERT_EQ(Execute(
-                  [&](auto* s, auto** e) {
-                    return aclnnMoeTokenPermuteGetWorkspaceSize(tokens, ids, 0, false, a, a_rows, s,
-                                                                e);
-                  },
-                  aclnnMoeTokenPermute),
-              0);
-    ASSERT_EQ(Execute(
-                  [&](auto* s, auto** e) {
-                    return aclnnMoeInitRoutingV2GetWorkspaceSize(tokens, ids, 0, 0, 0, 0, 0, false,
-                                                                 b, b_rows, nullptr, nullptr, s, e);
-                  },
-                  aclnnMoeInitRoutingV2),
-              0);
-    ASSERT_EQ(a.ReadFloats(), b.ReadFloats());
-    ASSERT_EQ(a_rows.ReadInts(), b_rows.ReadInts());
-    const DeviceTensor up_a(dtype_, {tokens_, width_}), up_b(dtype_, {tokens_, width_});
-    ASSERT_EQ(Execute(
-                  [&](auto* s, auto** e) {
-                    return aclnnMoeTokenUnpermuteGetWorkspaceSize(a, a_rows, probs, false, nullptr,
-                                                                  up_a, s, e);
-                  },
-                  aclnnMoeTokenUnpermute),
-              0);
-    ASSERT_EQ(Execute(
-                  [&](auto* s, auto** e) {
-                    return aclnnMoeFinalizeRoutingV2GetWorkspaceSize(
-                        a, a_rows, nullptr, nullptr, nullptr, probs, nullptr, 2, up_b, s, e);
-                  },
-                  aclnnMoeFinalizeRoutingV2),
-              0);
-    ASSERT_EQ(up_a.ReadFloats(), up_b.ReadFloats());
-    const DeviceTensor grad_a(dtype_, {tokens_, width_}), grad_b(dtype_, {tokens_, width_});
-    ASSERT_EQ(Execute(
-                  [&](auto* s, auto** e) {
-                    return aclnnMoeTokenPermuteGradGetWorkspaceSize(a, a_rows, k_, false, grad_a, s,
-                                                                    e);
-                  },
-                  aclnnMoeTokenPermuteGrad),
-              0);
-    ASSERT_EQ(Execute(
-                  [&](auto* s, auto** e) {
-                    return aclnnMoeInitRoutingV2GradGetWorkspaceSize(a, a_rows, k_, 0, slots_,
-                                                                     grad_b, s, e);
-                  },
-                  aclnnMoeInitRoutingV2Grad),
-              0);
-    ASSERT_EQ(grad_a.ReadFloats(), grad_b.ReadFloats());
-    const DeviceTensor d_a(dtype_, {slots_, width_}), d_b(dtype_, {slots_, width_});
-    const DeviceTensor p_a(dtype_, {tokens_, k_}), p_b(dtype_, {tokens_, k_});
-    ASSERT_EQ(Execute(
-                  [&](auto* s, auto** e) {
-                    return aclnnMoeTokenUnpermuteGradGetWorkspaceSize(
-                        a, d_out, a_rows, probs, false, nullptr, d_a, p_a, s, e);
-                  },
-                  aclnnMoeTokenUnpermuteGrad),
-              0);
-    ASSERT_EQ(Execute(
-                  [&](auto* s, auto** e) {
-                    return aclnnMoeFinalizeRoutingV2GradGetWorkspaceSize(
-                        d_out, a_rows, a, probs, nullptr, nullptr, 0, 0, 0, 0, d_b, p_b, s, e);
-                  },
-                  aclnnMoeFinalizeRoutingV2Grad),
-              0);
-    ASSERT_EQ(d_a.ReadFloats(), d_b.ReadFloats());
-    ASSERT_EQ(p_a.ReadFloats(), p_b.ReadFloats());
+    const DeviceTensor rows(dtype_, {slots_, width_}), index(ACL_INT32, {slots_});
+    Forward(tokens, ids, rows, index);
+    ForwardGradient(rows, index);
+    Back(rows, index, probs);
+    BackGradient(rows, index, probs, d_out);
+    ASSERT_FALSE(HasFatalFailure()) << "case " << repeat;
   }
 }
 

@@ -3,18 +3,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cann/src/runtime/memory.h"
 
+#include <cstring>
 #include <new>
 
 namespace opst::cann {
 namespace {
 
-// What CANN promises for device addresses.
 constexpr std::align_val_t kAlignment{64};
+// Devices allocate whole pages, and programs rely on it without knowing.
+constexpr size_t kPage = 4096;
+
+size_t WholePages(size_t bytes) {
+  if (bytes > SIZE_MAX - kPage) throw std::bad_alloc();
+  return (bytes + kPage - 1) / kPage * kPage;
+}
 
 }  // namespace
 
 MemoryBlock::MemoryBlock(size_t size, MemoryKind of_kind)
-    : data(static_cast<std::byte*>(::operator new(size, kAlignment))), bytes(size), kind(of_kind) {}
+    : data(static_cast<std::byte*>(::operator new(WholePages(size), kAlignment))),
+      bytes(size),
+      capacity(WholePages(size)),
+      kind(of_kind) {
+  std::memset(data + size, 0, capacity - size);
+}
 
 MemoryBlock::~MemoryBlock() { ::operator delete(data, kAlignment); }
 

@@ -17,7 +17,8 @@ enum class MemoryKind : uint8_t { kDevice, kHost };
 // One allocation. Whoever holds it keeps the memory, also after aclrtFree: queued work does.
 struct MemoryBlock {
   std::byte* data = nullptr;
-  size_t bytes = 0;
+  size_t bytes = 0;     // asked for
+  size_t capacity = 0;  // up to the next page; zero behind `bytes`
   MemoryKind kind = MemoryKind::kDevice;
 
   MemoryBlock(size_t size, MemoryKind of_kind);

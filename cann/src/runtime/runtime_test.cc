@@ -211,8 +211,8 @@ TEST_F(ExecutorTest, KeepsMemoryThatIsFreedWhileItWaits) {
 
 TEST_F(ExecutorTest, TensorsMustBeLiveAndLieInsideTheirMemory) {
   const DeviceTensor out(ACL_INT32, {3});
-  void* const small = Allocate(12);
-  const int64_t dims[] = {4}, strides[] = {1};
+  void* const small = Allocate(4092);
+  const int64_t dims[] = {1024}, strides[] = {1};
   const auto make = [&](int64_t count, int64_t stride, int64_t offset, void* data) {
     const int64_t d[] = {count}, s[] = {stride};
     return aclCreateTensor(d, 1, ACL_INT32, s, offset, ACL_FORMAT_ND, d, 1, data);
@@ -223,15 +223,22 @@ TEST_F(ExecutorTest, TensorsMustBeLiveAndLieInsideTheirMemory) {
     aclDestroyTensor(tensor);
     return result;
   };
-  EXPECT_EQ(code(make(3, 1, 0, small)), 0);
-  EXPECT_EQ(code(make(2, 2, 0, small)), 0);
-  EXPECT_EQ(code(make(4, 1, 0, small)), 161002);
+  EXPECT_EQ(code(make(1023, 1, 0, small)), 0);
+  EXPECT_EQ(code(make(512, 2, 0, small)), 0);
+  EXPECT_EQ(code(make(1024, 1, 0, small)), 0) << "inputs may read to the end of the page";
+  EXPECT_EQ(code(make(1025, 1, 0, small)), 161002);
   EXPECT_THAT(LastError(), testing::HasSubstr("must lie inside its allocation"));
-  EXPECT_EQ(code(make(3, 1, 1, small)), 161002);
-  EXPECT_EQ(code(make(2, 3, 0, small)), 161002);
+  EXPECT_EQ(code(make(1023, 1, 2, small)), 161002);
+  EXPECT_EQ(code(make(513, 2, 0, small)), 161002);
   int on_the_host[4] = {};
   EXPECT_EQ(code(make(4, 1, 0, on_the_host)), 161002);
   EXPECT_THAT(LastError(), testing::HasSubstr("live device memory"));
+  void* const two_ids = Allocate(8);
+  aclTensor* const short_out = make(3, 1, 0, two_ids);
+  const auto ids = DeviceTensor::Ints(ACL_INT32, {1}, {0});
+  EXPECT_EQ(Prepare(ids, short_out), 161002) << "outputs may not write there";
+  EXPECT_EQ(aclDestroyTensor(short_out), 0);
+  EXPECT_EQ(aclrtFree(two_ids), 0);
   aclTensor* const tensor = make(3, 1, 0, small);
   ASSERT_EQ(aclDestroyTensor(tensor), 0);
   EXPECT_EQ(Prepare(tensor, out), 161002);
