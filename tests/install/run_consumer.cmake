@@ -23,6 +23,13 @@ run(${configure} -B "${WORK_DIR}/build")
 run("${CMAKE_COMMAND}" --build "${WORK_DIR}/build")
 run("${WORK_DIR}/build/consumer")
 message(STATUS "consumer printed: ${output}")
+run("${WORK_DIR}/build/cann_consumer")
+
+# The same program without CMake: one include folder, one library.
+separate_arguments(flag_list UNIX_COMMAND "${flags}")
+run("${COMPILER}" ${flag_list} "${CMAKE_CURRENT_LIST_DIR}/consumer/cann_main.cc" "-I${prefix}/cann/include"
+  "-L${prefix}/${LIBDIR}" -lopst_cann "-Wl,-rpath,${prefix}/${LIBDIR}" -o "${WORK_DIR}/plain_consumer")
+run("${WORK_DIR}/plain_consumer")
 
 # A project that knows no C++ links the shared library alone.
 run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer_c" ${common} -B "${WORK_DIR}/build_c"
@@ -32,9 +39,9 @@ run("${WORK_DIR}/build_c/consumer_c")
 message(STATUS "consumer_c printed: ${output}")
 
 # The installed headers stand alone: nothing of the source tree or of another library is named in them.
-file(GLOB_RECURSE headers "${prefix}/include/*.h")
+file(GLOB_RECURSE headers "${prefix}/include/*.h" "${prefix}/cann/include/*.h")
 foreach(header IN LISTS headers)
-  file(STRINGS "${header}" foreign REGEX "#[ ]*include[ ]*[<\"](hwy|nlohmann|CLI|pcre2|utf8proc|base|io|kernels)[/.]")
+  file(STRINGS "${header}" foreign REGEX "#[ ]*include[ ]*[<\"](hwy|nlohmann|CLI|pcre2|utf8proc|base|io|kernels|cann)[/.]")
   if(foreign)
     message(FATAL_ERROR "${header}: ${foreign}")
   endif()

@@ -5,6 +5,7 @@
 #define OPST_CANN_ACL_ACL_H_
 
 #include "acl/acl_base.h"
+#include "acl/acl_op.h"
 #include "acl/acl_rt.h"
 
 #ifdef __cplusplus
