@@ -6,6 +6,7 @@
 #ifndef OPST_OPST_H_
 #define OPST_OPST_H_
 
+#include "opst/c/activation.h"
 #include "opst/c/context.h"
 #include "opst/c/convert.h"
 #include "opst/c/engine.h"

@@ -6,6 +6,7 @@
 #include "capi/conversions.h"
 #include "opst/memory_plan.h"
 #include "opst/ops/expert_choice.h"
+#include "opst/ops/grouped_matmul.h"
 #include "opst/ops/hash_routing.h"
 #include "opst/ops/loss.h"
 #include "opst/ops/moe_ffn.h"
@@ -69,6 +70,9 @@ TEST(DefaultsTest, MovementAndExpertOptionsAreThoseOfCpp) {
   EXPECT_EQ(permute.offset, QuantizedPermuteOptions{}.offset);
   const opst_finalize_options finalize = OPST_FINALIZE_OPTIONS_DEFAULT;
   EXPECT_EQ(finalize.order, static_cast<int32_t>(FinalizeOptions{}.order));
+  const opst_grouped_matmul_options matmul = OPST_GROUPED_MATMUL_OPTIONS_DEFAULT;
+  EXPECT_EQ(matmul.output_mode, static_cast<int32_t>(GroupedMatmulOptions{}.output_mode));
+  EXPECT_EQ(matmul.activation == OPST_NO_ACTIVATION, !GroupedMatmulOptions{}.activation);
   const opst_moe_ffn_options ffn = OPST_MOE_FFN_OPTIONS_DEFAULT;
   EXPECT_EQ(ffn.activation, static_cast<int32_t>(MoeFfnOptions{}.activation));
   EXPECT_EQ(ffn.alpha, ActivationLimits{}.alpha);

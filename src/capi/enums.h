@@ -79,7 +79,9 @@ OPST_SAME_VALUE(RowQuantization::kStatic, OPST_QUANTIZE_STATIC);
 OPST_LAST_VALUE(SummationOrder::kBySlot, OPST_SUM_BY_SLOT);
 OPST_SAME_VALUE(SummationOrder::kByExpert, OPST_SUM_BY_EXPERT);
 
-OPST_LAST_VALUE(Activation::kClampedSwiglu, OPST_CLAMPED_SWIGLU);
+OPST_LAST_VALUE(Activation::kQuickGelu, OPST_QUICK_GELU);
+OPST_SAME_VALUE(Activation::kClampedSwiglu, OPST_CLAMPED_SWIGLU);
+OPST_SAME_VALUE(Activation::kGelu, OPST_GELU);
 OPST_SAME_VALUE(Activation::kSilu, OPST_SILU);
 OPST_SAME_VALUE(Activation::kGeluTanh, OPST_GELU_TANH);
 OPST_SAME_VALUE(Activation::kRelu, OPST_RELU);

@@ -15,10 +15,13 @@ opst_status opst_grouped_matmul(const opst_context* context, const opst_view* x,
   return Run(__func__, [&](const Call& call) {
     const auto given =
         call.Options(options, opst_grouped_matmul_options OPST_GROUPED_MATMUL_OPTIONS_DEFAULT);
-    const opst::GroupedMatmulOptions matmul{
+    opst::GroupedMatmulOptions matmul{
         .bias = call.OptionalIn(given.bias, "bias"),
         .output_mode = call.Choice<opst::OutputMode>(given.output_mode, "output_mode"),
         .group_experts = call.OptionalValues<int32_t>(given.group_experts, "group_experts")};
+    if (given.activation != OPST_NO_ACTIVATION) {
+      matmul.activation = call.Choice<opst::Activation>(given.activation, "activation");
+    }
     opst::GroupedMatmul(Use(call, context), call.In(x, "x"),
                         call.Values<int64_t>(group_offsets, "group_offsets"),
                         call.Get(weights, "weights"), matmul, call.Out(out, "out"));

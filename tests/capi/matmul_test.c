@@ -100,6 +100,21 @@ static void test_grouped_matmul(void) {
     }
   }
 
+  // An activation comes before what is there is added.
+  options.activation = OPST_RELU;
+  for (int i = 0; i < R * N; ++i) out[i] = 1;
+  OK(opst_grouped_matmul(context, &x_view, &two, packed, &options, &out_view));
+  for (int r = 0; r < R; ++r) {
+    const int expert = r < 4 ? 2 : 1;
+    for (int n = 0; n < N; ++n) {
+      const double sum = product(r, expert, n) + (double)bias[expert * N + n];
+      NEAR(out[r * N + n], 1 + fmax(0, sum), 1e-6);
+    }
+  }
+  options.activation = -2;
+  REFUSED(opst_grouped_matmul(context, &x_view, &two, packed, &options, &out_view), "activation");
+  options.activation = OPST_NO_ACTIVATION;
+
   REFUSED(opst_grouped_matmul(context, &x_view, &two, packed, NULL, &out_view), "[grouped_matmul]");
   REFUSED(opst_grouped_matmul(context, &x_view, &x_view, packed, NULL, &out_view),
           "group_offsets must be i64");

@@ -111,7 +111,7 @@ static void test_forward(void) {
   check_out(out);
 
   opst_moe_ffn_options options = OPST_MOE_FFN_OPTIONS_DEFAULT;
-  options.activation = 4;
+  options.activation = 6;
   REFUSED(opst_moe_ffn(context, &x_view, plan, &experts, &options, &out_view), "activation must");
   options.activation = OPST_RELU;
   options.output_mode = 2;
@@ -124,6 +124,41 @@ static void test_forward(void) {
   REFUSED(opst_moe_ffn(context, &x_view, NULL, &experts, NULL, &out_view), "must not be NULL");
   OK(opst_routing_plan_destroy(plan));
   OK(opst_packed_weights_destroy(gate_up));
+  OK(opst_packed_weights_destroy(down));
+}
+
+// Experts without a gate: down(relu(up x)).
+static void test_experts_without_gate(void) {
+  opst_packed_weights* up = pack(w_gate_up, E, F, H, OPST_PANELS_PLAIN);
+  opst_packed_weights* down = pack(w_down, E, H, F, OPST_PANELS_PLAIN);
+  opst_routing_plan* plan = route();
+  opst_routing_plan_arrays arrays = OPST_ROUTING_PLAN_ARRAYS_DEFAULT;
+  OK(opst_routing_plan_get(plan, &arrays));
+  opst_expert_weights experts = OPST_EXPERT_WEIGHTS_DEFAULT;
+  experts.gate_up = up;
+  experts.down = down;
+  opst_moe_ffn_options options = OPST_MOE_FFN_OPTIONS_DEFAULT;
+  options.activation = OPST_RELU;
+  float out[T * H];
+  const opst_view x_view = opst_matrix(OPST_F32, x, T, H);
+  const opst_view out_view = opst_matrix(OPST_F32, out, T, H);
+  OK(opst_moe_ffn(context, &x_view, plan, &experts, &options, &out_view));
+  for (int t = 0; t < T; ++t) {
+    double input[H], wanted[H] = {0};
+    read_token(t, input);
+    for (int slot = t * K; slot < (t + 1) * K; ++slot) {
+      const int e = ((const int32_t*)arrays.expert_ids.data)[slot];
+      double h[F];
+      for (int f = 0; f < F; ++f) h[f] = fmax(0, dot(w_gate_up + (e * F + f) * H, input, H));
+      for (int i = 0; i < H; ++i) {
+        wanted[i] += (double)((const float*)arrays.expert_weights.data)[slot] *
+                     dot(w_down + (e * H + i) * F, h, F);
+      }
+    }
+    for (int i = 0; i < H; ++i) NEAR(out[t * H + i], wanted[i], 1e-5);
+  }
+  OK(opst_routing_plan_destroy(plan));
+  OK(opst_packed_weights_destroy(up));
   OK(opst_packed_weights_destroy(down));
 }
 
@@ -300,6 +335,7 @@ int main(void) {
   fill_random(gate_up_bias, E * 2 * F, 5);
   fill_random(down_bias, E * H, 6);
   test_forward();
+  test_experts_without_gate();
   test_backward();
   test_layer();
   test_layer_tracker();

@@ -11,21 +11,14 @@
 extern "C" {
 #endif
 
-typedef int32_t opst_activation;
-enum {
-  OPST_SILU = 0,
-  OPST_GELU_TANH = 1,
-  OPST_RELU = 2,
-  OPST_CLAMPED_SWIGLU = 3  // with alpha and limit
-};
-
-// The weights of E gated experts.
+// The weights of E experts.
 typedef struct opst_expert_weights {
   uint32_t struct_size;
   uint32_t reserved;
-  const opst_packed_weights* gate_up;  // E x [2F, H], OPST_PANELS_GATE_UP
+  const opst_packed_weights* gate_up;  // E x [2F, H], OPST_PANELS_GATE_UP; without a gate E x [F,
+                                       // H], OPST_PANELS_PLAIN
   const opst_packed_weights* down;     // E x [H, F], OPST_PANELS_PLAIN
-  const opst_view* gate_up_bias;       // [E, 2F] f32, gate first; NULL = none
+  const opst_view* gate_up_bias;       // [E, 2F] f32, gate first, or [E, F]; NULL = none
   const opst_view* down_bias;          // [E, H] f32; NULL = none
 } opst_expert_weights;
 
