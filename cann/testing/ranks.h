@@ -4,6 +4,7 @@
 #ifndef OPST_CANN_TESTING_RANKS_H_
 #define OPST_CANN_TESTING_RANKS_H_
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ class RankTest : public DeviceTest {
   void MakeRanks(int32_t count) {
     EndRanks();
     std::vector<int32_t> devices(static_cast<size_t>(count));
+    std::iota(devices.begin(), devices.end(), 0);
     comms_.resize(devices.size());
     streams_.resize(devices.size());
     ASSERT_EQ(HcclCommInitAll(static_cast<uint32_t>(count), devices.data(), comms_.data()),

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cann/src/communication/group.h"
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <utility>
@@ -36,7 +36,20 @@ Names& AllNames() {
 }  // namespace
 
 Group::Group(std::string name, int32_t size)
-    : name_(std::move(name)), next_round_(static_cast<size_t>(size), 0) {}
+    : name_(std::move(name)),
+      next_round_(static_cast<size_t>(size), 0),
+      devices_(next_round_.size(), -1) {}
+
+void Group::PlaceRank(int32_t rank, int32_t device) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  devices_[static_cast<size_t>(rank)] = device;
+}
+
+int32_t Group::RankOnDevice(int32_t device) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = std::find(devices_.begin(), devices_.end(), device);
+  return found == devices_.end() ? -1 : static_cast<int32_t>(found - devices_.begin());
+}
 
 std::vector<std::shared_ptr<const void>> Group::Exchange(int32_t rank,
                                                          std::shared_ptr<const void> value) {

@@ -35,6 +35,9 @@ class Group {
     }
     return all;
   }
+  // Operators that do not say which rank they are have that of their context's device; -1 = none.
+  void PlaceRank(int32_t rank, int32_t device);
+  int32_t RankOnDevice(int32_t device);
   void Barrier(int32_t rank) { Exchange(rank, nullptr); }
   // For operators that do not say which rank they are: waits until as many have come as there are
   // ranks.
@@ -52,6 +55,7 @@ class Group {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<uint64_t> next_round_;  // of each rank
+  std::vector<int32_t> devices_;      // of each rank, -1 = unknown
   std::map<uint64_t, Round> rounds_;
   uint64_t num_arrived_ = 0;  // of BarrierOfAnyRank, since the start
   bool is_abandoned_ = false;

@@ -11,6 +11,7 @@
 
 #include "acl/acl_rt.h"
 #include "cann/src/communication/group.h"
+#include "cann/src/runtime/device.h"
 #include "cann/src/runtime/failure.h"
 #include "cann/src/runtime/handles.h"
 #include "cann/src/runtime/memory.h"
@@ -219,6 +220,7 @@ HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms) {
             "there must be 1 to 64 ranks", ndev);
     const auto group = MakeGroup(static_cast<int32_t>(ndev));
     for (uint32_t rank = 0; rank < ndev; ++rank) {
+      group->PlaceRank(static_cast<int32_t>(rank), devices[rank]);
       comms[rank] =
           Communicators::OfProcess().Make(Communicator{group, static_cast<int32_t>(rank)});
     }
@@ -245,8 +247,9 @@ HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, u
     Require(nRanks > 0 && nRanks <= kMaxRanks && rank < nRanks, HCCL_E_PARA, "HcclCommInitRootInfo",
             "there must be 1 to 64 ranks, and rank be one of them", rank, " of ", nRanks);
     const std::string name(rootInfo->internal, strnlen(rootInfo->internal, COMM_NAME_MAX_LENGTH));
-    *comm = Communicators::OfProcess().Make(
-        Communicator{JoinGroup(name, static_cast<int32_t>(nRanks)), static_cast<int32_t>(rank)});
+    const auto group = JoinGroup(name, static_cast<int32_t>(nRanks));
+    group->PlaceRank(static_cast<int32_t>(rank), CurrentContext("HcclCommInitRootInfo")->device);
+    *comm = Communicators::OfProcess().Make(Communicator{group, static_cast<int32_t>(rank)});
   });
 }
 
