@@ -47,6 +47,10 @@ struct GenerateOptions {
   std::vector<std::string> stop_strings = {};
   // Whether end tokens are ordinary ones, e.g. to measure speed.
   bool ignores_end_tokens = false;
+  // false: the text goes on behind the prompt's, so prompt + text is what all tokens decode to.
+  // true: it is a text of its own, e.g. an answer; a decoder that drops a space in front of texts
+  // drops its space.
+  bool begins_text = false;
   // Tokens of prompt and answer at most; 0 = no limit but a warning beyond the trained context.
   int64_t context_length = 0;
   // None: not computed. n: the log-probability of each new token and of the n most likely ones.

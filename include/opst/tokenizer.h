@@ -116,6 +116,12 @@ class Tokenizer {
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer, const DecodeOptions& options = {});
+  // For a text that goes on behind the text of `prompt`: the pieces concatenate to Decode(prompt,
+  // then what is pushed) without the beginning that it has in common with Decode(prompt). That is
+  // not the text of the pushed ids alone: many decoders drop a space in front of a text, and bytes
+  // at the end of `prompt` may become a character.
+  StreamDecoder(const Tokenizer& tokenizer, std::span<const int32_t> prompt,
+                const DecodeOptions& options = {});
   ~StreamDecoder();
   StreamDecoder(StreamDecoder&&) noexcept;
   StreamDecoder& operator=(StreamDecoder&&) noexcept;
@@ -127,8 +133,12 @@ class StreamDecoder {
 
  private:
   std::shared_ptr<const text::TokenizerImpl> impl_;
+  // What the pipeline gave, without what is known.
+  std::string TakeNew();
+
   std::unique_ptr<text::DecodePipeline> pipeline_;
   DecodeOptions options_;
+  std::string known_;  // of the prompt's text: what the pipeline has not given yet
 };
 
 }  // namespace opst

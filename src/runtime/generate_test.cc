@@ -246,6 +246,40 @@ TEST_F(EndTokensTest, BrokenFilesAreNamed) {
       << error;
 }
 
+// The words of a SentencePiece-like tokenizer whose decoder drops the space in front of a text.
+nlohmann::json MetaspaceTokenizer() {
+  const nlohmann::json metaspace = {{"type", "Metaspace"}, {"replacement", "▁"}};
+  return {{"version", "1.0"},
+          {"model",
+           {{"type", "BPE"},
+            {"vocab", {{"▁", 0}, {"h", 1}, {"▁h", 2}, {"i", 3}, {"▁hi", 4}, {"▁you", 5}}},
+            {"merges", {"▁ h", "▁h i"}}}},
+          {"pre_tokenizer", metaspace},
+          {"decoder", metaspace}};
+}
+
+TEST_F(EndTokensTest, TheSpaceBetweenPromptAndTextIsKeptAndThatOfAnAnswerIsNot) {
+  Write("tokenizer.json", MetaspaceTokenizer());
+  std::filesystem::remove(source() / "tokenizer_config.json");
+  std::filesystem::remove(source() / "special_tokens_map.json");
+  const Engine engine = testing::ConvertAndLoad(context_, source(), folder_);
+  GenerateOptions options{
+      .max_new_tokens = 2, .sampling = {.logit_bias = {{5, 1000}}}, .ignores_end_tokens = true};
+  EXPECT_EQ(engine.Generate(context_, "hi", options).text, " you you");
+  const std::vector<std::string> prompts{"hi", "hi hi"};
+  for (const GenerateResult& result : engine.GenerateBatch(context_, prompts, options)) {
+    EXPECT_EQ(result.text, " you you");
+  }
+  options.begins_text = true;
+  EXPECT_EQ(engine.Generate(context_, "hi", options).text, "you you");
+  options.begins_text = false;
+  options.stop_strings = {" you"};
+  const GenerateResult stopped = engine.Generate(context_, "hi", options);
+  EXPECT_EQ(stopped.text, "");
+  EXPECT_EQ(stopped.stop_string, " you");
+  EXPECT_EQ(stopped.new_tokens.size(), 1u);
+}
+
 TEST_F(EndTokensTest, AModelWithoutATemplateSaysWhereItLooked) {
   const Engine engine = testing::ConvertAndLoad(context_, source(), folder_);
   EXPECT_EQ(IoError([&] { engine.LoadChatTemplate(); }),

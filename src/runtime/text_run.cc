@@ -35,7 +35,8 @@ TextRun::TextRun(const Engine& engine, std::span<const int32_t> prompt,
       end_tokens_(engine.end_tokens()),
       on_text_(std::move(on_text)),
       sampler_(options.sampling, engine.model().config().vocab_size),
-      decoder_(engine.tokenizer()),
+      decoder_(options.begins_text ? StreamDecoder(engine.tokenizer())
+                                   : StreamDecoder(engine.tokenizer(), prompt)),
       stop_(options.stop_strings) {
   CheckOptions(options, prompt);
   engine.model().CheckExperts(options.experts);

@@ -8,6 +8,7 @@
 
 #include "base/out_of_memory.h"
 #include "text/tokenizer_impl.h"
+#include "text/utf8.h"
 
 namespace opst {
 namespace {
@@ -60,18 +61,43 @@ std::span<const int32_t> Tokenizer::suffix_ids() const { return impl_->post_proc
 
 StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, const DecodeOptions& options)
     : impl_(tokenizer.impl_), pipeline_(impl_->decoder().Start()), options_(options) {}
+StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, std::span<const int32_t> prompt,
+                             const DecodeOptions& options)
+    : StreamDecoder(tokenizer, options) {
+  size_t given = 0;
+  for (const int32_t id : prompt) given += Push(id).size();
+  known_ = tokenizer.Decode(prompt, options).substr(given);
+}
 StreamDecoder::~StreamDecoder() = default;
 StreamDecoder::StreamDecoder(StreamDecoder&&) noexcept = default;
 StreamDecoder& StreamDecoder::operator=(StreamDecoder&&) noexcept = default;
 
 std::string StreamDecoder::Push(int32_t id) {
   if (const auto token = impl_->DecodedToken(id, options_)) pipeline_->Push(*token);
-  return pipeline_->Take();
+  return TakeNew();
+}
+
+std::string StreamDecoder::TakeNew() {
+  std::string text = pipeline_->Take();
+  size_t common = 0;
+  while (common < text.size() && common < known_.size()) {
+    size_t behind = common;
+    size_t behind_known = common;
+    if (text::ReadCharacter(text, behind) != text::ReadCharacter(known_, behind_known)) break;
+    common = behind;
+  }
+  if (common < text.size()) {
+    known_.clear();
+  } else {
+    known_.erase(0, common);
+  }
+  return text.erase(0, common);
 }
 
 std::string StreamDecoder::Flush() {
   pipeline_->Finish();
-  std::string rest = pipeline_->Take();
+  std::string rest = TakeNew();
+  known_.clear();
   pipeline_ = impl_->decoder().Start();
   return rest;
 }

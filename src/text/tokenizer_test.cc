@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <utility>
+#include <vector>
+
 #include "text/testing/small_tokenizer.h"
 #include "text/utf8.h"
 
@@ -144,6 +148,59 @@ TEST(StreamDecoderTest, ByteFallbackRunWaitsForItsEnd) {
   for (const int32_t id : {1, 2}) EXPECT_EQ(stream.Push(id), "");
   EXPECT_EQ(stream.Flush(), kReplaced + kReplaced);
   EXPECT_EQ(stream.Push(0), "a");  // a new text
+}
+
+// A SentencePiece-like decoder: "▁" is a space, bytes are tokens, one leading space goes.
+Json SentencePieceJson() {
+  Json vocab = {{"<unk>", 0}, {"▁", 1}, {"▁hello", 2}, {"▁world", 3}, {"s", 4}};
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[8];
+    std::snprintf(name, sizeof name, "<0x%02X>", static_cast<unsigned>(byte));
+    vocab[name] = 5 + byte;
+  }
+  const Json replace = {{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}};
+  const Json strip = {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}};
+  return {{"version", "1.0"},
+          {"model",
+           {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}, {"byte_fallback", true}}},
+          {"decoder",
+           {{"type", "Sequence"},
+            {"decoders", {replace, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}, strip}}}}};
+}
+
+TEST(StreamDecoderTest, ATextBehindAPromptIsWhatAllTokensDecodeToWithoutThePrompt) {
+  const auto byte = [](int value) { return 5 + value; };
+  Json metaspace = SentencePieceJson();
+  metaspace["decoder"] = {
+      {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "always"}, {"split", true}};
+  const std::vector<std::pair<Ids, Ids>> cases{
+      {{2}, {3, 4, 3}},
+      {{2, 4}, {4}},
+      {{}, {3, 3}},
+      {{2, byte(0xC3), byte(0xA9)}, {3}},  // the run of bytes ends behind the prompt
+      {{2, byte(0xC3), byte(0xA9)}, {byte(0xC3), byte(0xA9), 3}},
+      {{2, byte(0xC3), byte(0xA9)}, {}}};
+  for (const Json& json : {SentencePieceJson(), metaspace, SmallTokenizerJson()}) {
+    const Tokenizer tokenizer = Load(json);
+    for (const auto& [prompt, answer] : cases) {
+      Ids all = prompt;
+      all.insert(all.end(), answer.begin(), answer.end());
+      StreamDecoder stream(tokenizer, prompt);
+      std::string text = tokenizer.Decode(prompt);
+      for (const int32_t id : answer) text += stream.Push(id);
+      EXPECT_EQ(text + stream.Flush(), tokenizer.Decode(all));
+      text.clear();
+      for (const int32_t id : answer) text += stream.Push(id);  // a new text
+      EXPECT_EQ(text + stream.Flush(), tokenizer.Decode(answer));
+    }
+  }
+}
+
+TEST(StreamDecoderTest, BytesOfAPromptMayBecomeACharacterBehindIt) {
+  const Tokenizer tokenizer = Load(SmallTokenizerJson());
+  StreamDecoder stream(tokenizer, Ids{'a', 0xC3});
+  EXPECT_EQ(stream.Push(0xA9), "\u00E9");
+  EXPECT_EQ(stream.Push('b'), "b");
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ class Conversation {
         template_(engine.LoadChatTemplate()),
         cache_(engine.model(), options_.context_length) {
     options_.cache = &cache_;
+    options_.begins_text = true;
     options_.is_cancelled = [this] { return interrupt_.requested(); };
     options_.on_text = [](std::string_view text) {
       PrintText(text);
