@@ -90,11 +90,12 @@ def packed(values, axis):
     return torch.from_numpy(np.ascontiguousarray(np.moveaxis(words, 0, axis)).view(np.int32))
 
 
-def gptq(name, version, has_order):
-    inputs, out, group = 48, 24, 16
+def gptq(name, version, has_order, group=16):
+    inputs, out = 48, 24
+    num_groups = -(-inputs // group)
     q = RANDOM.integers(0, 16, (inputs, out))
-    zeros = RANDOM.integers(1, 16, (inputs // group, out))
-    scales = (RANDOM.standard_normal((inputs // group, out)) / 8).astype(np.float16)
+    zeros = RANDOM.integers(1, 16, (num_groups, out))
+    scales = (RANDOM.standard_normal((num_groups, out)) / 8).astype(np.float16)
     groups = RANDOM.permutation(inputs) // group if has_order else np.arange(inputs) // group
     weights = np.zeros((out, inputs), dtype=np.float32)
     for n, k in np.ndindex(out, inputs):
@@ -114,11 +115,12 @@ def gptq(name, version, has_order):
     write(name, config, parts, {"q_proj.weight": torch.from_numpy(weights)})
 
 
-def awq():
-    inputs, out, group = 32, 24, 16
+def awq(name, inputs, group):
+    out = 24
+    num_groups = -(-inputs // group)
     q = RANDOM.integers(0, 16, (inputs, out))
-    zeros = RANDOM.integers(0, 16, (inputs // group, out))
-    scales = (RANDOM.standard_normal((inputs // group, out)) / 8).astype(np.float16)
+    zeros = RANDOM.integers(0, 16, (num_groups, out))
+    scales = (RANDOM.standard_normal((num_groups, out)) / 8).astype(np.float16)
     weights = np.zeros((out, inputs), dtype=np.float32)
     for n, k in np.ndindex(out, inputs):
         g = k // group
@@ -135,7 +137,7 @@ def awq():
         "q_proj.scales": torch.from_numpy(scales),
     }
     config = {"quant_method": "awq", "bits": 4, "group_size": group, "zero_point": True, "version": "gemm"}
-    write("awq", config, parts, {"q_proj.weight": torch.from_numpy(weights)})
+    write(name, config, parts, {"q_proj.weight": torch.from_numpy(weights)})
 
 
 def main():
@@ -143,7 +145,10 @@ def main():
     mxfp4()
     gptq("gptq", "gptq", has_order=True)
     gptq("gptq-unordered", "gptq_v2", has_order=False)
-    awq()
+    awq("awq", inputs=32, group=16)
+    # The last group is shorter than the others.
+    gptq("gptq-short-group", "gptq", has_order=False, group=20)
+    awq("awq-short-group", inputs=44, group=20)
 
 
 if __name__ == "__main__":

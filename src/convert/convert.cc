@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -27,6 +28,15 @@ namespace {
 
 std::string Key(std::string_view prefix, std::string_view name) { return Concat(prefix, name); }
 
+// The source's shape of a vector that is a matrix of one row there; none for all others.
+std::optional<std::string> RowShape(const MappedTensor& tensor) {
+  if (tensor.packed.storage != Storage::kVector || tensor.matrices.size() != 1) return {};
+  const std::vector<SourceRows>& parts = tensor.matrices.front().parts;
+  const std::vector<int64_t>& shape = parts.front().tensor->tensor->shape;
+  if (parts.size() != 1 || shape.size() != 2 || shape[0] != 1) return {};
+  return ShapeText(shape);
+}
+
 std::map<std::string, std::string> Metadata(const std::string& config_json,
                                             const ModelConfig& config, const SourceMap& sources,
                                             const std::vector<TextFile>& files) {
@@ -39,6 +49,9 @@ std::map<std::string, std::string> Metadata(const std::string& config_json,
   for (const MappedTensor& tensor : sources.tensors()) {
     metadata[Key(kSourcePrefix, tensor.packed.name())] = tensor.source_names();
     metadata[Key(kChecksumPrefix, tensor.packed.name())] = no_checksum;
+    if (const auto shape = RowShape(tensor)) {
+      metadata[Key(kSourceShapePrefix, tensor.packed.name())] = *shape;
+    }
   }
   for (const TextFile& file : files) {
     metadata[Key(kChecksumPrefix, Concat(kFilePrefix, file.name))] = no_checksum;
@@ -139,6 +152,15 @@ void CheckOutputIsNoSource(const std::string& source, const std::string& output)
   }
 }
 
+// The same for files that are read under another name: a folder may hold links to them.
+void CheckOutputIsNoInput(const ModelSource& source, const std::string& output) {
+  std::error_code error;
+  for (const std::string& file : source.files()) {
+    OPST_CHECK_IO(!std::filesystem::equivalent(output, file, error), output,
+                  "output must not replace a file that is read", file);
+  }
+}
+
 // What no later step could repair: a packed file with such a setting would not generate.
 void CheckGenerationConfig(const std::string& folder, const std::vector<TextFile>& files,
                            int64_t vocab_size) {
@@ -172,6 +194,7 @@ ConvertReport Convert(const Context& context, const std::string& path, const std
   return NamingOutOfMemory(path, [&] {
     CheckOutputIsNoSource(path, output);
     const std::unique_ptr<const ModelSource> source = OpenSource(path, options);
+    CheckOutputIsNoInput(*source, output);
     ConvertReport report;
     const ModelConfig config =
         ReadModelConfig(source->config_json(), source->config_path(), &report.unknown_fields);

@@ -13,6 +13,7 @@
 
 #include "base/testing/errors.h"
 #include "convert/testing/checkpoint_copy.h"
+#include "model/family.h"
 #include "opst/convert.h"
 #include "opst/model.h"
 
@@ -179,6 +180,36 @@ TEST_F(FamilyRulesTest, UnknownKeysOfAScalingAreReported) {
   copy.config()["rope_scaling"]["smoothness"] = 2;
   EXPECT_THAT(Convert(context_, copy.Write(), copy.output()).unknown_fields,
               ::testing::ElementsAre("rope_scaling.smoothness"));
+}
+
+// Otherwise a default would decide how positions are scaled, and every reader has its own.
+TEST_F(FamilyRulesTest, AScalingOfPositionsThatNeedsALengthIsRefusedWithoutOne) {
+  CheckpointCopy copy("llama");
+  nlohmann::json& config = copy.config();
+  for (const char* key : {"rope_scaling", "original_max_position_embeddings"}) config.erase(key);
+  const auto read = [&](const nlohmann::json& scaling, bool has_length) {
+    config["max_position_embeddings"] = has_length ? nlohmann::json(256) : nlohmann::json();
+    config["rope_parameters"] = scaling;
+    config["rope_parameters"]["rope_theta"] = 10000.0;
+    return ErrorIfAny(ErrorKind::kIo, [&] { (void)ReadModelConfig(config.dump(), "config.json"); });
+  };
+  const std::string original = "original_max_position_embeddings";
+  const nlohmann::json llama3 = {{"rope_type", "llama3"},
+                                 {"factor", 4.0},
+                                 {"low_freq_factor", 1.0},
+                                 {"high_freq_factor", 4.0}};
+  for (const nlohmann::json& scaling :
+       {nlohmann::json({{"rope_type", "dynamic"}, {"factor", 2.0}, {original, 64}}),
+        nlohmann::json({{"rope_type", "yarn"}, {"factor", 4.0}}),
+        nlohmann::json({{"rope_type", "yarn"}, {original, 64}}), llama3}) {
+    EXPECT_THAT(read(scaling, false), HasSubstr("max_position_embeddings must be given, since the"))
+        << scaling;
+    EXPECT_EQ(read(scaling, true), "no error") << scaling;
+  }
+  EXPECT_EQ(read({{"rope_type", "linear"}, {"factor", 4.0}}, false), "no error");
+  EXPECT_EQ(read({{"rope_type", "yarn"}, {"factor", 4.0}, {original, 64}}, false), "no error");
+  EXPECT_THAT(read({{"rope_type", "yarn"}}, true),
+              HasSubstr("rope_parameters.factor must be given"));
 }
 
 }  // namespace

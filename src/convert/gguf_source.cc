@@ -54,6 +54,7 @@ GgufSource::GgufSource(const std::string& path, DType expanded)
   num_kv_heads_ = config.config["num_key_value_heads"].get<int64_t>();
   const auto model_type = config.config["model_type"].get<std::string>();
   config_json_ = config.config.dump(2);
+  for (const GgufFile& file : checkpoint_.files()) files_.push_back(file.path());
   text_files_ = GgufTextFiles(checkpoint_.metadata());
   num_stored_tensors_ = static_cast<int64_t>(checkpoint_.tensors().size());
   stored_bytes_ = checkpoint_.total_bytes();

@@ -134,16 +134,49 @@ void WriteText(const std::string& folder, std::string_view name, std::string_vie
   file.Commit();
 }
 
+// A new folder that goes again with everything in it unless it is kept.
+class NewFolder {
+ public:
+  explicit NewFolder(const std::string& path) : path_(path) {
+    std::error_code error;
+    OPST_CHECK_IO(std::filesystem::create_directory(path, error), path,
+                  "folder must not exist yet, and its parent must",
+                  error ? error.message() : "there already");
+  }
+  ~NewFolder() {
+    std::error_code ignored;
+    if (!is_kept_) std::filesystem::remove_all(path_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  void Keep() { is_kept_ = true; }
+
+ private:
+  std::string path_;
+  bool is_kept_ = false;
+};
+
 }  // namespace
 
 RecordedSource::RecordedSource(const PackedModel& model) {
   folder_ = model.file().path();
-  std::set<std::string> names;
-  for (const auto& [key, value] : model.file().metadata()) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  const auto& metadata = model.file().metadata();
+  for (const auto& [key, value] : metadata) {
     if (!key.starts_with(kSourcePrefix)) continue;
-    for (const std::string& name : NamesIn(value)) names.insert(name);
+    const std::string packed = key.substr(kSourcePrefix.size());
+    const auto recorded = metadata.find(Concat(kSourceShapePrefix, packed));
+    for (const std::string& name : NamesIn(value)) {
+      std::vector<int64_t>& shape = shapes[name];
+      if (recorded == metadata.end()) continue;
+      const SafetensorsTensor* vector = model.file().Find(packed);
+      shape = {1, vector != nullptr && vector->shape.size() == 1 ? vector->shape[0] : 0};
+      OPST_CHECK_IO(shape[1] > 0 && recorded->second == ShapeText(shape), folder_,
+                    Concat(recorded->first, " must be one row of the vector's length"),
+                    Quote(recorded->second));
+    }
   }
-  for (const std::string& name : names) AddPlain(name, "F32", {}, nullptr);
+  for (const auto& [name, shape] : shapes) AddPlain(name, "F32", shape, nullptr);
   IndexNames();
 }
 
@@ -165,10 +198,7 @@ void ExportToHuggingFace(const std::string& packed, const std::string& folder) {
     const RecordedSource recorded(*model);
     const SourceMap sources(recorded, FindFamily(config.family, packed), config);
     const Fillings fillings = FillingsOf(sources);
-    std::error_code error;
-    OPST_CHECK_IO(std::filesystem::create_directory(folder, error), folder,
-                  "folder must not exist yet, and its parent must",
-                  error ? error.message() : "there already");
+    NewFolder created(folder);
     SafetensorsWriter writer(JoinPath(folder, "model.safetensors"),
                              Declarations(*model, recorded, fillings), {{"format", "pt"}},
                              {.alignment = 1});
@@ -191,6 +221,7 @@ void ExportToHuggingFace(const std::string& packed, const std::string& folder) {
                     "text files must have plain names", Quote(name));
       WriteText(folder, name, *model->TextFile(name));
     }
+    created.Keep();
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <string>
 #include <vector>
@@ -184,10 +185,22 @@ TEST(UnusedTensorsTest, PredictionLayersAreReported) {
 TEST(SelectionBiasTest, ANanIsRefusedAtLoadWithLayerAndExpert) {
   const Context context;
   CheckpointCopy copy("deepseek-v3");
-  auto& bias = copy.tensor("model.layers.1.mlp.gate.e_score_correction_bias");
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  std::memcpy(bias.bytes.data() + 8, &nan, 4);
   Convert(context, copy.Write(), copy.output());
+  // The converter refuses such weights; here the packed file is altered behind it.
+  uint64_t at = 0;
+  {
+    const auto packed = SafetensorsFile::Open(copy.output());
+    for (const auto& [key, names] : packed.metadata()) {
+      if (names != "model.layers.1.mlp.gate.e_score_correction_bias") continue;
+      at = packed.FileOffset(packed.At(key.substr(std::string("source.").size()))) + 8;
+    }
+  }
+  ASSERT_GT(at, 0u);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::fstream file(copy.output(), std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(at));
+  file.write(reinterpret_cast<const char*>(&nan), sizeof nan);
+  file.close();
   const std::string error = IoError([&] { Model::Load(context, copy.output()); });
   EXPECT_THAT(error, HasSubstr("router biases must be finite"));
   EXPECT_THAT(error, HasSubstr("layer 1, expert 2"));

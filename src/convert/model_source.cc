@@ -4,9 +4,12 @@
 #include "convert/model_source.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
+#include "convert/finite_check.h"
 #include "io/quote.h"
 #include "io/safetensors_dtype.h"
 #include "kernels/rows.h"
@@ -73,8 +76,20 @@ SourceBytes ModelSource::Read(const SourceTensor& source, uint64_t begin,
   OPST_CHECK_ARG(begin <= entry.tensor.num_bytes && num_bytes <= entry.tensor.num_bytes - begin,
                  "model_source", "Read must stay inside the tensor", entry.tensor.Describe(), ", [",
                  begin, ", +", num_bytes, "]");
-  if (entry.bytes) return entry.bytes(begin, num_bytes);
-  const DType dtype = *DTypeFromSafetensors(entry.tensor.dtype);
+  const std::optional<DType> stored = DTypeFromSafetensors(entry.tensor.dtype);
+  if (entry.bytes) {
+    SourceBytes bytes = entry.bytes(begin, num_bytes);
+    if (stored && IsModelFloat(*stored)) {
+      const auto first = static_cast<int64_t>(begin / ByteSize(*stored));
+      CheckFinite(folder_, entry.tensor, *stored, first, bytes.bytes());
+    }
+    return bytes;
+  }
+  return ReadExpanded(entry, *stored, begin, num_bytes);
+}
+
+SourceBytes ModelSource::ReadExpanded(const Entry& entry, DType dtype, uint64_t begin,
+                                      uint64_t num_bytes) const {
   const auto element_bytes = static_cast<int64_t>(ByteSize(dtype));
   const int64_t first = static_cast<int64_t>(begin) / element_bytes;
   const int64_t last = first + static_cast<int64_t>(num_bytes) / element_bytes;
@@ -90,8 +105,11 @@ SourceBytes ModelSource::Read(const SourceTensor& source, uint64_t begin,
     entry.rows(row, count, values.data());
     const int64_t from = std::max(first, row * columns);
     const int64_t to = std::min(last, (row + count) * columns);
-    ConvertFromFloat(values.data() + (from - row * columns), static_cast<size_t>(to - from), dtype,
-                     next);
+    const std::span<const float> wanted(values.data() + (from - row * columns),
+                                        static_cast<size_t>(to - from));
+    CheckFinite(folder_, entry.tensor, DType::kF32, from, std::as_bytes(wanted));
+    ConvertFromFloat(wanted.data(), wanted.size(), dtype, next);
+    CheckFits(folder_, entry.tensor, dtype, from, wanted, next);
     next += (to - from) * element_bytes;
   }
   return SourceBytes::Own(std::move(out));

@@ -39,6 +39,8 @@ class ModelSource {
   // and where it stands, for errors.
   const std::string& config_json() const { return config_json_; }
   const std::string& config_path() const { return config_path_; }
+  // All files that the model is read from.
+  const std::vector<std::string>& files() const { return files_; }
   const std::vector<TextFile>& text_files() const { return text_files_; }
   // Settings of the file that nothing asked for.
   const std::vector<std::string>& unknown_settings() const { return unknown_settings_; }
@@ -54,7 +56,8 @@ class ModelSource {
   uint64_t stored_bytes() const { return stored_bytes_; }
 
   // The whole tensor, or `num_bytes` of it from `begin`, both whole elements, aligned for them.
-  // Throws kIo when the file changed since it was opened, or holds an index out of range.
+  // Throws kIo when the file changed since it was opened, holds an index out of range, or a weight
+  // that is no finite number (F32, BF16, F16) or becomes none where it is expanded to.
   SourceBytes Read(const SourceTensor& source, uint64_t begin, uint64_t num_bytes) const;
   SourceBytes Read(const SourceTensor& source) const {
     return Read(source, 0, source.tensor->num_bytes);
@@ -77,6 +80,7 @@ class ModelSource {
   std::string folder_;
   std::string config_json_;
   std::string config_path_;
+  std::vector<std::string> files_;
   std::vector<TextFile> text_files_;
   std::vector<std::string> unknown_settings_;
   int64_t num_stored_tensors_ = 0;
@@ -88,6 +92,9 @@ class ModelSource {
     ByteReader bytes;  // one of the two
     RowReader rows;
   };
+
+  SourceBytes ReadExpanded(const Entry& entry, DType dtype, uint64_t begin,
+                           uint64_t num_bytes) const;
 
   std::deque<Entry> entries_;          // SourceTensor::shard counts them
   std::vector<SourceTensor> tensors_;  // in the order they were added

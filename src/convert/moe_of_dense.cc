@@ -11,12 +11,12 @@
 #include "io/safetensors_dtype.h"
 #include "kernels/rows.h"
 #include "model/config_reader.h"
+#include "model/family.h"
 
 namespace opst {
 namespace {
 
 constexpr std::string_view kWhere = "convert";
-constexpr int64_t kMaxExperts = 65536;
 
 // {layer}, {expert} and {role} of the three families that come out.
 std::string ExpertName(std::string_view model_type, int64_t layer, int64_t expert,
@@ -66,6 +66,7 @@ MoeOfDense::MoeOfDense(std::unique_ptr<const ModelSource> dense, const MoeOfDens
                  options.num_experts);
   folder_ = dense_->folder();
   config_path_ = dense_->config_path();
+  files_ = dense_->files();
   text_files_ = dense_->text_files();
   unknown_settings_ = dense_->unknown_settings();
   num_stored_tensors_ = dense_->num_stored_tensors();
@@ -90,7 +91,8 @@ void MoeOfDense::WriteConfig(nlohmann::ordered_json& config) {
                 splits ? "only a llama model can be split into experts"
                        : "only a llama or qwen3 model can be upcycled",
                 family);
-  const int64_t ffn = reader.Integer("intermediate_size", 1, 1 << 24);
+  std::vector<std::string> unread;
+  const ModelConfig dense = ReadModelConfig(dense_->config_json(), config_path_, &unread);
   // The families that come out have no place for these.
   reader.Require("attention_bias", {"false"});
   reader.Require("mlp_bias", {"false"});
@@ -99,13 +101,20 @@ void MoeOfDense::WriteConfig(nlohmann::ordered_json& config) {
        {"attention_bias", "mlp_bias", "layer_types", "architectures", "pretraining_tp"}) {
     config.erase(std::string(key));
   }
+  // What says nothing about the dense model must not say something about the other one.
+  for (const std::string& key : unread) {
+    if (config.erase(key) > 0) unknown_settings_.push_back(key);
+  }
   // Defaults that other families, or other readers of them, do not share.
-  AddDefault(config, "rms_norm_eps", 1e-6);
-  AddDefault(config, "num_key_value_heads", config["num_attention_heads"]);
-  if (family == "qwen3") AddDefault(config, "head_dim", 128);
+  AddDefault(config, "rope_theta", dense.attention.rope.theta);
+  AddDefault(config, "max_position_embeddings", dense.max_positions);
+  AddDefault(config, "num_key_value_heads", dense.attention.num_kv_heads);
+  AddDefault(config, "tie_word_embeddings", dense.ties_embeddings);
+  if (family == "qwen3") AddDefault(config, "head_dim", dense.attention.head_dim);
   if (splits) {
-    OPST_CHECK_IO(ffn % options_.num_experts == 0, config_path_,
-                  Concat(options_.num_experts, " experts must divide intermediate_size"), ffn);
+    OPST_CHECK_IO(dense.dense_ffn % options_.num_experts == 0, config_path_,
+                  Concat(options_.num_experts, " experts must divide intermediate_size"),
+                  dense.dense_ffn);
     model_type_ = "llama_moe";
     config["num_experts"] = options_.num_experts;
     config["num_selects"] = options_.top_k;
@@ -116,7 +125,7 @@ void MoeOfDense::WriteConfig(nlohmann::ordered_json& config) {
     config[family == "llama" ? "num_local_experts" : "num_experts"] = options_.num_experts;
     config["num_experts_per_tok"] = options_.top_k;
     if (family == "qwen3") {
-      config["moe_intermediate_size"] = ffn;
+      config["moe_intermediate_size"] = dense.dense_ffn;
       config["norm_topk_prob"] = true;
     }
   }

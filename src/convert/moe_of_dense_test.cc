@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "convert/safetensors_source.h"
+#include "convert/testing/checkpoint_copy.h"
 #include "convert/testing/sources.h"
 #include "io/testing/files.h"
 #include "opst/model.h"
@@ -73,6 +74,28 @@ int64_t SplitOf(const std::string& folder) {
     if (ffn % experts == 0) return experts;
   }
   return 1;
+}
+
+TEST(MoeOfDenseTest, TheMoeReadsNoDefaultAndNoFieldThatTheDenseModelDoesNot) {
+  const Context context;
+  for (const std::string family : {"llama-dynamic", "qwen3"}) {
+    testing::CheckpointCopy copy(family);
+    nlohmann::json& config = copy.config();
+    for (const char* key : {"rope_parameters", "max_position_embeddings"}) {
+      config.erase(key);
+    }
+    // The family that comes out has rules for all of these, the dense one for none.
+    config["scale_factor"] = 3.0;
+    config["decoder_sparse_step"] = 2;
+    config["mlp_only_layers"] = {0};
+    config["score_scale_factor"] = 5.0;
+    if (family == "llama-dynamic") config["sliding_window"] = 2;
+    const std::vector<float> dense = LogitsOf(context, copy.Write(), {});
+    ExpectSame(LogitsOf(context, copy.Write(), {Kind::kUpcycle, 3, 2}), dense);
+    if (family == "qwen3") continue;
+    const int64_t experts = SplitOf(kTiny + family);
+    ExpectSame(LogitsOf(context, copy.Write(), {Kind::kSplit, experts, experts}), dense);
+  }
 }
 
 TEST(MoeOfDenseTest, AllExpertsOfASplitFfnGiveTheDenseModel) {

@@ -3,13 +3,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "base/testing/errors.h"
+#include "base/testing/temp_folder.h"
 #include "convert/testing/checkpoint_copy.h"
 #include "opst/convert.h"
 
@@ -33,6 +36,57 @@ TEST(OutputGuardTest, ForceReplacesNoFileOfTheSourceFolder) {
   }
   Convert(context, source, copy.output());
   Convert(context, source, copy.output(), {.overwrites = true});  // an older output
+}
+
+TEST(OutputGuardTest, ForceReplacesNoFileThatALinkInTheFolderStandsFor) {
+  namespace fs = std::filesystem;
+  const Context context;
+  const CheckpointCopy copy("mixtral");
+  const std::string source = copy.Write();
+  const TempFolder blobs;  // as a cache of downloads keeps them
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    const std::string blob = blobs.File(std::string(name) + ".blob");
+    fs::rename(source + "/" + name, blob);
+    fs::create_symlink(blob, source + "/" + name);
+  }
+  const std::string weights = blobs.File("model.safetensors.blob");
+  const auto before = fs::file_size(weights);
+  EXPECT_THAT(IoError([&] { Convert(context, source, weights, {.overwrites = true}); }),
+              HasSubstr("output must not replace a file that is read"));
+  EXPECT_EQ(fs::file_size(weights), before);
+  Convert(context, source, blobs.File("beside.opst"));
+}
+
+TEST(OutputGuardTest, ATextFileThatIsALinkToNothingIsAnError) {
+  const Context context;
+  const CheckpointCopy copy("mixtral");
+  const std::string source = copy.Write();
+  std::filesystem::create_symlink(source + "/nowhere", source + "/tokenizer.json");
+  EXPECT_THAT(IoError([&] { Convert(context, source, copy.output()); }),
+              HasSubstr("tokenizer.json] a text file of the model must be there; got a symbolic "
+                        "link to nothing"));
+}
+
+TEST(OutputGuardTest, AWayBackThatFailsLeavesNoFolder) {
+  const Context context;
+  const CheckpointCopy copy("mixtral");
+  const std::string source = copy.Write();
+  Convert(context, source, copy.output());
+  const TempFolder folder;
+  // Files cannot grow beyond some bytes, as on a full disk.
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{4096, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string error =
+      ErrorIfAny(ErrorKind::kIo, [&] { ExportToHuggingFace(copy.output(), folder.File("back")); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(error, HasSubstr("disk must take what is written"));
+  EXPECT_FALSE(std::filesystem::exists(folder.File("back")));
+  ExportToHuggingFace(copy.output(), folder.File("back"));
+  EXPECT_TRUE(std::filesystem::exists(folder.File("back")));
 }
 
 TEST(OutputGuardTest, ATokenizerThatWillBeRefusedIsNamedAtOnce) {

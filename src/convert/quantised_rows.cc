@@ -79,7 +79,6 @@ void GptqMatrix::Rows(int64_t first, int64_t count, float* out_rows) const {
   const SourceBytes zero_bytes = checkpoint->Read(*zeros);
   const SourceBytes group_bytes = groups == nullptr ? SourceBytes() : checkpoint->Read(*groups);
   const std::vector<float> scale = Floats(*checkpoint, *scales);
-  const int64_t group_size = in / num_groups;
   for (int64_t k = 0; k < in; ++k) {
     const int64_t group =
         groups == nullptr ? k / group_size : static_cast<int32_t>(Words(group_bytes)[k]);
@@ -99,7 +98,6 @@ void AwqMatrix::Rows(int64_t first, int64_t count, float* out_rows) const {
   const SourceBytes weight_bytes = checkpoint->Read(*weights);
   const SourceBytes zero_bytes = checkpoint->Read(*zeros);
   const std::vector<float> scale = Floats(*checkpoint, *scales);
-  const int64_t group_size = in / num_groups;
   for (int64_t k = 0; k < in; ++k) {
     const int64_t group = k / group_size;
     for (int64_t n = first; n < first + count; ++n) {

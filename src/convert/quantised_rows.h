@@ -33,25 +33,25 @@ struct Mxfp4Matrix {
 };
 
 // GPTQ: qweight [K/8, N] I32 (value k in bits 4(k mod 8)), qzeros [G, N/8] I32, scales [G, N],
-// g_idx [K] I32 or none (then k / group): w[n, k] = scales[g, n] · (q - zero - zero_offset).
+// g_idx [K] I32 or none (then k / group_size): w[n, k] = scales[g, n] · (q - zero - zero_offset).
 struct GptqMatrix {
   const ShardedCheckpoint* checkpoint;
   const SourceTensor* weights;
   const SourceTensor* zeros;
   const SourceTensor* scales;
   const SourceTensor* groups;  // nullptr without g_idx
-  int64_t out, in, num_groups, zero_offset;
+  int64_t out, in, num_groups, group_size, zero_offset;
   void Rows(int64_t first, int64_t count, float* out_rows) const;
 };
 
 // AWQ: qweight [K, N/8] I32 and qzeros [G, N/8] I32, eight columns a word in the order 0 2 4 6 1 3
-// 5 7, scales [G, N]: w[n, k] = scales[k / (K/G), n] · (q - zero).
+// 5 7, scales [G, N]: w[n, k] = scales[k / group_size, n] · (q - zero).
 struct AwqMatrix {
   const ShardedCheckpoint* checkpoint;
   const SourceTensor* weights;
   const SourceTensor* zeros;
   const SourceTensor* scales;
-  int64_t out, in, num_groups;
+  int64_t out, in, group_size;
   void Rows(int64_t first, int64_t count, float* out_rows) const;
 };
 

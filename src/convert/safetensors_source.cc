@@ -4,6 +4,7 @@
 #include "convert/safetensors_source.h"
 
 #include <array>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -29,7 +30,12 @@ std::vector<TextFile> ReadTextFiles(const std::string& folder) {
   std::vector<TextFile> files;
   for (const std::string_view name : kTextFiles) {
     const std::string path = JoinPath(folder, name);
-    if (KindOf(path) == PathKind::kMissing) continue;
+    if (KindOf(path) == PathKind::kMissing) {
+      std::error_code error;
+      OPST_CHECK_IO(!std::filesystem::is_symlink(path, error), path,
+                    "a text file of the model must be there", "a symbolic link to nothing");
+      continue;
+    }
     std::string content = ReadWholeFile(path, kMaxTextFileBytes);
     if (!content.empty()) files.push_back({std::string(name), std::move(content)});
   }
@@ -42,6 +48,15 @@ std::optional<std::string> Stem(const std::string& name, std::string_view suffix
   return name.substr(0, name.size() - suffix.size());
 }
 
+constexpr int64_t kMaxGroup = int64_t{1} << 24;
+
+// Inputs that share a scale; -1 = all of them.
+int64_t ReadGroupSize(ConfigReader& quantisation, std::string_view key) {
+  const int64_t size = quantisation.Integer(key, -1, kMaxGroup);
+  if (size == 0) quantisation.Refuse(key, "must be -1 or at least 1");
+  return size;
+}
+
 }  // namespace
 
 SafetensorsSource::SafetensorsSource(const std::string& path, DType expanded)
@@ -50,6 +65,14 @@ SafetensorsSource::SafetensorsSource(const std::string& path, DType expanded)
   config_path_ = JoinPath(folder_, "config.json");
   config_json_ = ReadWholeFile(config_path_, kMaxConfigBytes);
   text_files_ = ReadTextFiles(folder_);
+  files_ = {config_path_};
+  for (const std::string& shard : checkpoint_.files().shards) {
+    files_.push_back(JoinPath(folder_, shard));
+  }
+  if (!checkpoint_.files().index.empty()) {
+    files_.push_back(JoinPath(folder_, checkpoint_.files().index));
+  }
+  for (const TextFile& file : text_files_) files_.push_back(JoinPath(folder_, file.name));
   num_stored_tensors_ = static_cast<int64_t>(checkpoint_.tensors().size());
   stored_bytes_ = checkpoint_.total_bytes();
   ReadConfig();
@@ -76,9 +99,16 @@ void SafetensorsSource::ReadConfig() {
     quantisation->Require("checkpoint_format", {"\"gptq\"", "\"gptq_v2\""});
     const bool is_first = quantisation->String("checkpoint_format", "gptq") == "gptq";
     quantisation_.zero_offset = is_first ? 1 : 0;
+    quantisation_.group_size = ReadGroupSize(*quantisation, "group_size");
+    quantisation_.is_ordered = !quantisation->Bool("desc_act", false);
   } else if (method == "awq") {
     quantisation->Require("bits", {"4"});
+    quantisation->Require("w_bit", {"4"});
     quantisation->Require("version", {"\"gemm\"", "\"GEMM\""});
+    // AutoAWQ's own files have the second spelling.
+    const bool is_plain = quantisation->Integer("q_group_size", -1, kMaxGroup, 0) == 0;
+    quantisation_.group_size =
+        ReadGroupSize(*quantisation, is_plain ? "group_size" : "q_group_size");
   } else if (method != "mxfp4") {
     quantisation->Refuse("quant_method", "must be fp8, mxfp4, gptq or awq");
   }
@@ -111,7 +141,8 @@ bool SafetensorsSource::AddFp8(const SourceTensor& source, DType expanded) {
                 "fp8 weights must be matrices", source.tensor->Describe());
   const int64_t columns = shape.back();
   const int64_t rows = shape[shape.size() - 2];
-  const auto& [method, block_rows, block_columns, offset] = quantisation_;
+  const int64_t block_rows = quantisation_.block_rows;
+  const int64_t block_columns = quantisation_.block_columns;
   std::vector<int64_t> scales(shape.begin(), shape.end() - 2);
   scales.push_back((rows + block_rows - 1) / block_rows);
   scales.push_back((columns + block_columns - 1) / block_columns);
@@ -148,19 +179,24 @@ bool SafetensorsSource::AddInt4(const SourceTensor& source, DType expanded) {
                 folder_, "qweight must be an I32 matrix", source.tensor->Describe());
   const int64_t in = is_awq ? shape[0] : 8 * shape[0];
   const int64_t out = is_awq ? 8 * shape[1] : shape[1];
+  OPST_CHECK_IO(out % 8 == 0, folder_, "outputs of 4-bit weights must be a multiple of 8",
+                source.tensor->Describe());
+  // The last group may be shorter.
+  const int64_t group_size = quantisation_.group_size < 0 ? in : quantisation_.group_size;
+  const int64_t groups = (in + group_size - 1) / group_size;
   const SourceTensor* scales = checkpoint_.Find(Concat(*stem, ".scales"));
-  const int64_t groups =
-      scales == nullptr || scales->tensor->shape.size() != 2 ? 1 : scales->tensor->shape[0];
-  OPST_CHECK_IO(groups >= 1 && groups <= in && in % groups == 0 && out % 8 == 0, folder_,
-                "scales must have one row per group, and groups must divide the inputs",
-                source.tensor->Describe(), " and ",
-                scales == nullptr ? "no scales" : scales->tensor->Describe());
+  OPST_CHECK_IO(
+      scales == nullptr || scales->tensor->shape.empty() || scales->tensor->shape[0] == groups,
+      folder_,
+      Concat("scales must have a row for each group of group_size (", quantisation_.group_size,
+             ") inputs, ", groups),
+      scales->tensor->Describe(), " for ", source.tensor->Describe());
   const SourceTensor& scale = Part(Concat(*stem, ".scales"), kFloats, {groups, out});
   const SourceTensor& zeros = Part(Concat(*stem, ".qzeros"), "I32", {groups, out / 8});
   parts_.insert(source.name());
   const std::string name = Concat(*stem, ".weight");
   if (is_awq) {
-    const AwqMatrix matrix{&checkpoint_, &source, &zeros, &scale, out, in, groups};
+    const AwqMatrix matrix{&checkpoint_, &source, &zeros, &scale, out, in, group_size};
     AddExpanded(name, expanded, {out, in},
                 [matrix](int64_t first, int64_t n, float* rows) { matrix.Rows(first, n, rows); });
     return true;
@@ -168,8 +204,11 @@ bool SafetensorsSource::AddInt4(const SourceTensor& source, DType expanded) {
   const std::string order = Concat(*stem, ".g_idx");
   const SourceTensor* group =
       checkpoint_.Find(order) == nullptr ? nullptr : &Part(order, "I32", {in});
-  const GptqMatrix matrix{
-      &checkpoint_, &source, &zeros, &scale, group, out, in, groups, quantisation_.zero_offset};
+  OPST_CHECK_IO(group != nullptr || quantisation_.is_ordered, folder_,
+                Concat("with desc_act the checkpoint must have the tensor ", order),
+                "none of that name");
+  const GptqMatrix matrix{&checkpoint_, &source, &zeros, &scale,     group,
+                          out,          in,      groups, group_size, quantisation_.zero_offset};
   AddExpanded(name, expanded, {out, in},
               [matrix](int64_t first, int64_t n, float* rows) { matrix.Rows(first, n, rows); });
   return true;

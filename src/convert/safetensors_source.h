@@ -17,7 +17,8 @@ namespace opst {
 //          weight_block_size: w · scale of its block
 //   mxfp4  NAME_blocks U8 [E, N, K/32, 16] with NAME_scales U8 [E, N, K/32], appearing transposed
 //          as [E, K, N], which is how the plain checkpoints of that family store NAME
-//   gptq   NAME without "weight" + qweight, qzeros, scales, g_idx: 4 bits, packed along K
+//   gptq   NAME without "weight" + qweight, qzeros, scales, g_idx: 4 bits, packed along K; without
+//          g_idx, which desc_act needs, groups are runs of group_size inputs, the last may be short
 //   awq    the same without g_idx: 4 bits, packed along N in AWQ's order
 // Any other method is refused by name.
 class SafetensorsSource final : public ModelSource {
@@ -33,6 +34,8 @@ class SafetensorsSource final : public ModelSource {
     std::string method;  // empty = none
     int64_t block_rows = 0;
     int64_t block_columns = 0;
+    int64_t group_size = 0;   // gptq and awq: inputs that share a scale; -1 = all
+    bool is_ordered = true;   // gptq: groups are runs of inputs, so g_idx may be missing
     int64_t zero_offset = 0;  // gptq: what the stored zero points lack
   } quantisation_;
 

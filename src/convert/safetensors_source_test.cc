@@ -24,7 +24,8 @@ const std::string kQuantised = std::string(OPST_SOURCE_DIR) + "/tests/data/quant
 
 class QuantisedSource : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, QuantisedSource,
-                         ::testing::Values("fp8", "mxfp4", "gptq", "gptq-unordered", "awq"),
+                         ::testing::Values("fp8", "mxfp4", "gptq", "gptq-unordered",
+                                           "gptq-short-group", "awq", "awq-short-group"),
                          [](const auto& method) {
                            std::string name = method.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -117,6 +118,27 @@ TEST_F(QuantisedErrors, OtherMethodsAndWidthsAreRefusedByName) {
   refuse(R"({"quant_method":"awq","bits":4,"version":"gemv"})", {"version", "gemv"});
   refuse(R"({"quant_method":"fp8"})", {"weight_block_size"});
   refuse(R"({"bits":4})", {"quant_method"});
+}
+
+TEST_F(QuantisedErrors, GroupsAreThoseOfTheConfig) {
+  const auto refuse = [&](const std::string& name, std::string_view dropped, std::string_view json,
+                          std::initializer_list<std::string_view> parts) {
+    const std::string config =
+        R"({"model_type":"test","quantization_config":)" + std::string(json) + "}";
+    ExpectIoError(parts,
+                  [&] { SafetensorsSource source(Copy(name, dropped, config), DType::kF32); });
+  };
+  refuse("gptq-unordered", "", R"({"quant_method":"gptq","bits":4,"group_size":24})",
+         {"a row for each group of group_size (24) inputs, 2", "\"q_proj.scales\" F16 [3,24]"});
+  refuse("awq", "", R"({"quant_method":"awq","bits":4,"group_size":-1})",
+         {"group_size (-1) inputs, 1", "\"q_proj.scales\" F16 [2,24]"});
+  refuse("gptq", "", R"({"quant_method":"gptq","bits":4})", {"group_size", "must be given"});
+  refuse("awq", "", R"({"quant_method":"awq","bits":4,"group_size":0})", {"group_size", "got 0"});
+  refuse("awq", "", R"({"quant_method":"awq","w_bit":8,"q_group_size":16})", {"w_bit", "8"});
+  // Without their order, groups of desc_act are not known.
+  refuse("gptq", "q_proj.g_idx",
+         R"({"quant_method":"gptq","bits":4,"group_size":16,"desc_act":true})",
+         {"with desc_act the checkpoint must have the tensor q_proj.g_idx"});
 }
 
 TEST_F(QuantisedErrors, AGroupOutOfRangeIsFoundWhileReading) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "convert/model_source.h"
@@ -16,6 +17,9 @@
 #include "model/packed_tensors.h"
 
 namespace opst {
+
+// Metadata of a packed vector that its source wrote as one row: "[1,n]".
+inline constexpr std::string_view kSourceShapePrefix = "source_shape.";
 
 // Where element (r, c) of a part stands in its tensor: first + r·row + c·column.
 struct SourceStrides {

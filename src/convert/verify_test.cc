@@ -89,6 +89,7 @@ TEST_P(TinyModel, VerifiesAndGoesBackToTheSameTensors) {
     const SourceTensor* old = before.Find(tensor.name());
     ASSERT_NE(old, nullptr) << tensor.name();
     EXPECT_EQ(tensor.tensor->dtype, old->tensor->dtype);
+    EXPECT_EQ(tensor.tensor->shape, old->tensor->shape) << tensor.name();
     const auto a = before.Read(*old), b = after.Read(tensor);
     EXPECT_TRUE(std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin(), b.bytes().end()))
         << tensor.name();

@@ -54,10 +54,21 @@ class Finder {
       UseSeries(*ParseSeriesMember(series[0], kShardSuffix));
     } else {
       OPST_CHECK_IO(!all_.empty(), files_.folder, "folder must hold a safetensors checkpoint",
-                    "no *.safetensors file");
+                    "no *.safetensors file", PickleHint());
       files_.shards = all_;
     }
     return Finish();
+  }
+
+  // What to do when the weights are there, but pickled.
+  std::string PickleHint() const {
+    for (const std::string_view suffix : {".bin", ".pth", ".pt"}) {
+      const std::vector<std::string> pickles = ListFiles(files_.folder, suffix);
+      if (pickles.empty()) continue;
+      return Concat(", but ", Quote(pickles.front()),
+                    ": scripts/pth_to_safetensors.py turns pickled weights into safetensors");
+    }
+    return {};
   }
 
   CheckpointFiles WithIndex(const std::string& name) {
@@ -144,7 +155,9 @@ CheckpointFiles FindCheckpointFiles(const std::string& path) {
   const std::string name = FileName(path);
   if (name.ends_with(kIndexSuffix)) return Finder(ParentFolder(path)).WithIndex(name);
   OPST_CHECK_IO(name.ends_with(kShardSuffix), path,
-                "file must be called *.safetensors or *.safetensors.index.json", Quote(name));
+                "file must be called *.safetensors, *.safetensors.index.json or *.gguf; or name "
+                "the folder of the checkpoint",
+                Quote(name));
   return Finder(ParentFolder(path)).WithShard(name);
 }
 

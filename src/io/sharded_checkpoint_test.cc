@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
 
 #include "io/checkpoint_index.h"
@@ -155,6 +156,11 @@ TEST(ShardedCheckpointTest, ShardsMustMatchTheIndex) {
 
 TEST(ShardedCheckpointTest, RefusesPathsWithoutAModel) {
   const TempFolder folder;
+  folder.Write("pytorch_model.bin", "");
+  ExpectIoError({folder.path(), "no *.safetensors file, but \"pytorch_model.bin\"",
+                 "scripts/pth_to_safetensors.py"},
+                [&] { ShardedCheckpoint::Open(folder.path()); });
+  std::filesystem::remove(folder.File("pytorch_model.bin"));
   ExpectIoError({folder.path(), "no *.safetensors file"},
                 [&] { ShardedCheckpoint::Open(folder.path()); });
   ExpectIoError({"nothing there"}, [&] { ShardedCheckpoint::Open(folder.File("missing")); });

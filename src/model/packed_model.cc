@@ -4,7 +4,9 @@
 #include "model/packed_model.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <fstream>
 #include <utility>
 
 #include "base/check.h"
@@ -16,9 +18,22 @@
 
 namespace opst {
 
+namespace {
+
+// A text or an archive; a damaged packed file still begins as one.
+bool IsOtherKindOfFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 9> bytes{};
+  return file.read(bytes.data(), bytes.size()) && bytes[8] != '{';
+}
+
+}  // namespace
+
 std::shared_ptr<const PackedModel> PackedModel::Open(const std::string& path, LoadOptions options) {
   OPST_CHECK_IO(KindOf(path) != PathKind::kFolder, path, "must be a packed file",
                 "a folder; is it a checkpoint that needs `opst convert`?");
+  OPST_CHECK_IO(KindOf(path) != PathKind::kFile || !IsOtherKindOfFile(path), path,
+                "must be a packed file", "another kind of file; was it made by `opst convert`?");
   std::shared_ptr<PackedModel> model(new PackedModel(SafetensorsFile::Open(path, options)));
   model->self_ = model;
   model->load_options_ = options;

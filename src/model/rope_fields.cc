@@ -84,12 +84,31 @@ void ReadLongRope(ConfigReader& object, RopeRecipe& rope) {
   rope.long_amplitude = static_cast<float>(object.Number("long_mscale", 1e-3, 1e3, amplitude));
 }
 
+// A length that a reader assumes must not decide how positions are scaled.
+void CheckLengthsAreGiven(ConfigReader& config, ConfigReader& object, const std::string& kind) {
+  constexpr std::string_view kOriginal = "original_max_position_embeddings";
+  constexpr std::string_view kLength = "max_position_embeddings";
+  if (kind == "linear") return;
+  const bool has_original = object.Integer(kOriginal, 2, kMaxPositions, 0) > 0 ||
+                            config.Integer(kOriginal, 2, kMaxPositions, 0) > 0;
+  const bool has_factor = object.Number("factor", 1e-3, kMaxFactor, 0) > 0;
+  if (kind == "yarn" && !has_factor && !has_original) {
+    object.Refuse("factor", Concat("must be given where ", kOriginal, " is not"));
+  }
+  const bool is_enough = kind != "dynamic" && has_original && has_factor;
+  if (!is_enough && config.Integer(kLength, 1, kMaxPositions, 0) == 0) {
+    config.Refuse(kLength,
+                  Concat("must be given, since the ", kind, " scaling of positions depends on it"));
+  }
+}
+
 void ReadScaling(ConfigReader& config, ConfigReader& object, int64_t max_positions,
                  RopeRecipe& rope) {
   std::string kind = object.String("rope_type", object.String("type", "default"));
   object.Ignore({"type"});
   if (kind == "default") return;
   if (kind == "su") kind = "longrope";  // its first name
+  CheckLengthsAreGiven(config, object, kind);
   // The trained length stands in either place; the outer one wins.
   const int64_t inner =
       object.Integer("original_max_position_embeddings", 2, kMaxPositions, max_positions);

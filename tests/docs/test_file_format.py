@@ -15,7 +15,7 @@ from pages import ROOT, codes, rows_under, run, tool
 PAGE = ROOT / "docs/file-format.md"
 TINY = ROOT / "tests/data/tiny"
 # Together they have every kind of tensor.
-NAMES = ["olmoe", "qwen2-moe", "qwen3-moe", "deepseek-v3", "gpt-oss", "phimoe", "llama-moe"]
+NAMES = ["olmoe", "qwen2-moe", "qwen3-moe", "deepseek-v3", "gpt-oss", "phimoe", "llama-moe", "ernie4-5-moe"]
 FOLDERS = [ROOT / "models/austen-moe", *(TINY / name for name in NAMES)]
 # No checkpoint of this repository has them.
 OPTIONAL = {"file.chat_template.jinja", "file.chat_template.json", "file.special_tokens_map.json"}
@@ -56,12 +56,16 @@ class FileFormatTest(unittest.TestCase):
 
     def test_metadata_is_that_of_the_page(self):
         listed = {codes(row[0])[0] for row in rows_under(PAGE, "key")}
+        all_found = set()
+        rows = {"source_shape.NAME"}  # of vectors that ERNIE writes as rows
         for header, _ in self.headers:
             keys = header["__metadata__"]
-            found = {re.sub(r"^(source|checksum)\..*", r"\1.NAME", key) for key in keys}
-            self.assertEqual(found, listed)
+            found = {re.sub(r"^(source|source_shape|checksum)\..*", r"\1.NAME", key) for key in keys}
+            self.assertEqual(found | rows, listed)
+            all_found |= found
             self.assertEqual(keys["opst_format"], "2")
             self.assertTrue(all(re.fullmatch("[0-9a-f]{16}", keys[key]) for key in keys if key.startswith("checksum.")))
+        self.assertEqual(all_found, listed)
 
     def test_tensors_are_aligned(self):
         for name, tensor, data_offset in self.tensors():
