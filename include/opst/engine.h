@@ -95,6 +95,9 @@ struct GenerateResult {
 
 struct PerplexityOptions {
   int64_t window = 256;  // tokens; the first of each window is given, the others are predicted
+  // In front of every window and part of its length, given and not predicted: what the tokenizer
+  // puts in front of a text (Tokenizer::prefix_ids), if the model has seen all texts begin so.
+  std::vector<int32_t> begin_tokens = {};
   // true: one token per forward pass, as generation decodes; false: whole windows, as prompts are
   // read. The same result either way.
   bool decodes = false;
@@ -149,8 +152,9 @@ class Engine {
                                             const OnBatchText& on_text = {}) const;
 
   // Cuts `tokens` into windows that do not overlap, drops the last incomplete one, and evaluates
-  // each on its own. Errors: kInvalidArgument for a window below 2, fewer tokens than one window, a
-  // batch size below 1, and as Model::Forward; kIo when the model's logits are NaN; kOutOfMemory.
+  // each on its own. Errors: kInvalidArgument for a window below 2 or without room for a token
+  // behind begin_tokens, fewer tokens than one window, a batch size below 1, and as Model::Forward;
+  // kIo when the model's logits are NaN; kOutOfMemory.
   PerplexityResult Perplexity(const Context& context, std::span<const int32_t> tokens,
                               const PerplexityOptions& options = {}) const;
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/cgroup_folders.h"
 #include "base/small_file.h"
 #include "base/strings.h"
 
@@ -32,13 +33,17 @@ std::optional<size_t> FindNumberIn(const std::string& path, std::string_view key
   return text ? FindNumber(*text, key) : std::nullopt;
 }
 
-// Limit minus what is used and cannot be dropped (file pages can). Both cgroup versions.
-size_t FreeInGroup(const std::string& folder, std::string_view limit_file,
-                   std::string_view usage_file, std::string_view file_key) {
-  const auto limit = FindNumberIn(Concat(folder, limit_file), "");
-  const auto usage = FindNumberIn(Concat(folder, usage_file), "");
+// Limit minus what is used and cannot be dropped (file pages can).
+size_t FreeInGroup(const CgroupFolder& folder) {
+  const bool is_v2 = folder.version == CgroupVersion::kV2;
+  const auto number = [&](std::string_view file, std::string_view key) {
+    return FindNumberIn(Concat(folder.path, file), key);
+  };
+  const auto limit = number(is_v2 ? "/memory.max" : "/memory.limit_in_bytes", "");
+  const auto usage = number(is_v2 ? "/memory.current" : "/memory.usage_in_bytes", "");
   if (!limit || !usage) return SIZE_MAX;  // "max", or no such group
-  const size_t files = FindNumberIn(Concat(folder, "memory.stat"), file_key).value_or(0);
+  const size_t files =
+      number("/memory.stat", is_v2 ? "inactive_file " : "total_inactive_file ").value_or(0);
   const size_t held = *usage - std::min(*usage, files);
   return *limit - std::min(*limit, held);
 }
@@ -46,12 +51,14 @@ size_t FreeInGroup(const std::string& folder, std::string_view limit_file,
 }  // namespace
 
 size_t FreeMemoryBytes(const std::string& root) {
-  const auto available = FindNumberIn(root + "/proc/meminfo", "MemAvailable:");
-  const size_t in_group =
-      FreeInGroup(root + "/sys/fs/cgroup/", "memory.max", "memory.current", "inactive_file ");
-  const size_t in_group_v1 = FreeInGroup(root + "/sys/fs/cgroup/memory/", "memory.limit_in_bytes",
-                                         "memory.usage_in_bytes", "total_inactive_file ");
-  return std::min({available.value_or(SIZE_MAX), in_group, in_group_v1});
+  size_t least = FindNumberIn(root + "/proc/meminfo", "MemAvailable:").value_or(SIZE_MAX);
+  for (const CgroupFolder& folder : CgroupFolders(root, "memory")) {
+    least = std::min(least, FreeInGroup(folder));
+  }
+  // Where /proc does not say which group it is.
+  const std::string usual = root + "/sys/fs/cgroup";
+  least = std::min(least, FreeInGroup({CgroupVersion::kV2, usual}));
+  return std::min(least, FreeInGroup({CgroupVersion::kV1, usual + "/memory"}));
 }
 
 void RequireFreeMemory(std::string_view where, std::string_view what, size_t needed_bytes,

@@ -11,8 +11,8 @@
 namespace opst {
 
 // Bytes that can be taken without swapping: what the kernel calls available, or less when a memory
-// limit of the control group leaves less. `root` stands before /proc and /sys, "" for the running
-// system. SIZE_MAX when nothing can be read.
+// limit of the process's control group, or of a group above it, leaves less. `root` stands before
+// /proc and /sys, "" for the running system. SIZE_MAX when nothing can be read.
 size_t FreeMemoryBytes(const std::string& root = "");
 
 // Throws kOutOfMemory of `where` when less than `needed_bytes` are free; `what` begins the

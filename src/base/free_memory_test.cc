@@ -39,6 +39,40 @@ TEST(FreeMemoryTest, OldGroupsCountToo) {
   EXPECT_EQ(FreeMemoryBytes(system.root()), 0u);
 }
 
+TEST(FreeMemoryTest, TheTightestGroupOnTheWayUpCounts) {
+  const FakeSystem system;
+  system.Write("/proc/meminfo", "MemAvailable: 1024 kB");
+  system.Write("/proc/self/cgroup", "0::/batch/job/step");
+  const auto group = [&](const std::string& name, const std::string& limit) {
+    system.Write("/sys/fs/cgroup" + name + "/memory.max", limit);
+    system.Write("/sys/fs/cgroup" + name + "/memory.current", "100000");
+  };
+  group("/batch/job/step", "900000");
+  group("/batch/job", "400000");
+  group("/batch", "max");
+  group("/other", "1");
+  EXPECT_EQ(FreeMemoryBytes(system.root()), 300000u);
+  system.Write("/proc/self/cgroup", "0::/batch");
+  EXPECT_EQ(FreeMemoryBytes(system.root()), 1024u << 10);
+}
+
+TEST(FreeMemoryTest, AnOldGroupBelowItsMountPointCounts) {
+  const FakeSystem system;
+  system.Write("/proc/self/cgroup", "9:cpu,cpuacct:/\n5:memory:/slurm/job_7\n0::/");
+  system.Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");
+  system.Write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "500000");
+  system.Write("/sys/fs/cgroup/memory/slurm/job_7/memory.limit_in_bytes", "200000");
+  system.Write("/sys/fs/cgroup/memory/slurm/job_7/memory.usage_in_bytes", "120000");
+  system.Write("/sys/fs/cgroup/memory/slurm/job_7/memory.stat", "total_inactive_file 20000");
+  EXPECT_EQ(FreeMemoryBytes(system.root()), 100000u);
+  // The same group, mounted elsewhere.
+  system.Write("/proc/self/mountinfo",
+               "31 30 0:29 /slurm/job_7 /mnt/memory ro - cgroup cgroup rw,memory");
+  system.Write("/mnt/memory/memory.limit_in_bytes", "90000");
+  system.Write("/mnt/memory/memory.usage_in_bytes", "50000");
+  EXPECT_EQ(FreeMemoryBytes(system.root()), 40000u);
+}
+
 TEST(FreeMemoryTest, NothingKnownIsNoLimit) {
   const FakeSystem system;
   EXPECT_EQ(FreeMemoryBytes(system.root()), SIZE_MAX);

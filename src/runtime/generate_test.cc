@@ -184,6 +184,43 @@ TEST_F(GenerateTest, PerplexityIsTheSameWhenDecodingAndForAnyBatch) {
   EXPECT_NE(engine_.Perplexity(context_, tokens, fewer).nll, prefill);
 }
 
+// By hand: each window alone, from the model's own logits.
+TEST_F(GenerateTest, PerplexityPutsTheBeginTokensInFrontOfEveryWindow) {
+  const std::vector<int32_t> tokens =
+      engine_.tokenizer().Encode(kPrompt + " possession.", {.add_special_tokens = false});
+  const Model& model = engine_.model();
+  const int64_t vocabulary = model.config().vocab_size;
+  for (const std::vector<int32_t>& begin : {std::vector<int32_t>{7}, std::vector<int32_t>{7, 9}}) {
+    const size_t length = 6 - begin.size();
+    double sum = 0;
+    int64_t count = 0;
+    for (size_t at = 0; at + length <= tokens.size(); at += length) {
+      std::vector<int32_t> window = begin;
+      window.insert(window.end(), &tokens[at], &tokens[at] + length);
+      Sequence sequence = model.NewSequence(6);
+      std::vector<float> logits(static_cast<size_t>(6 * vocabulary));
+      model.Forward(context_, window, sequence, TensorView(logits.data(), Shape{6, vocabulary}));
+      for (size_t i = begin.size(); i < 6; ++i, ++count) {
+        const float* row = &logits[(i - 1) * static_cast<size_t>(vocabulary)];
+        double total = 0;
+        for (int64_t v = 0; v < vocabulary; ++v) total += std::exp(static_cast<double>(row[v]));
+        sum += std::log(total) - static_cast<double>(row[window[i]]);
+      }
+    }
+    for (const bool decodes : {false, true}) {
+      const PerplexityResult result = engine_.Perplexity(
+          context_, tokens, {.window = 6, .begin_tokens = begin, .decodes = decodes});
+      EXPECT_EQ(result.num_predicted, count);
+      EXPECT_NEAR(result.nll, sum / static_cast<double>(count), 1e-9);
+    }
+  }
+  const PerplexityOptions full{.window = 2, .begin_tokens = {7, 9}};
+  EXPECT_NE(Rejection([&] {
+              engine_.Perplexity(context_, tokens, full);
+            }).find("room for the tokens in front of a text"),
+            std::string::npos);
+}
+
 TEST_F(GenerateTest, ChosenExpertsAreTheOnesThatServe) {
   ExpertUsage usage;
   const auto add = [&](int64_t layer, const RoutingPlan& plan) { usage.Add(layer, plan); };

@@ -24,6 +24,7 @@ class Windows {
       : context_(context),
         model_(model),
         tokens_(tokens),
+        begin_(options.begin_tokens),
         window_(static_cast<size_t>(options.window)),
         vocabulary_(static_cast<size_t>(model.config().vocab_size)),
         forward_{.experts = options.experts,
@@ -40,14 +41,15 @@ class Windows {
 
   // Sum over one window, whose logits are computed in pieces.
   double Prefill(size_t index, Sequence& sequence) {
-    const std::span<const int32_t> window = Window(index).first(window_ - 1);
+    const std::vector<int32_t> all = Window(index);
+    const std::span<const int32_t> window = std::span(all).first(window_ - 1);
     const size_t chunk = std::max<size_t>(1, static_cast<size_t>(kMaxLogits) / vocabulary_);
     Restart(sequence);
     double sum = 0;
     for (size_t begin = 0; begin < window.size(); begin += chunk) {
       const auto part = window.subspan(begin, std::min(chunk, window.size() - begin));
       model_.Forward(context_, part, sequence, Logits(part.size()), forward_);
-      for (size_t i = 0; i < part.size(); ++i) sum += Surprise(i, Window(index)[begin + i + 1]);
+      for (size_t i = 0; i < part.size(); ++i) sum += Surprise(i, begin + i + 1, all);
     }
     return sum;
   }
@@ -55,21 +57,29 @@ class Windows {
   // Sums over windows [first, first + count), one token of each per pass.
   std::vector<double> Decode(size_t first, size_t count, std::span<Sequence> sequences) {
     std::vector<double> sums(count, 0);
-    for (size_t i = 0; i < count; ++i) Restart(sequences[i]);
+    std::vector<std::vector<int32_t>> all(count);
+    for (size_t i = 0; i < count; ++i) {
+      Restart(sequences[i]);
+      all[i] = Window(first + i);
+    }
     for (size_t position = 0; position + 1 < window_; ++position) {
       std::vector<BatchEntry> entries;
       for (size_t i = 0; i < count; ++i) {
-        entries.push_back({Window(first + i).subspan(position, 1), &sequences[i]});
+        entries.push_back({std::span(all[i]).subspan(position, 1), &sequences[i]});
       }
       model_.ForwardBatch(context_, entries, Logits(count), forward_);
-      for (size_t i = 0; i < count; ++i) sums[i] += Surprise(i, Window(first + i)[position + 1]);
+      for (size_t i = 0; i < count; ++i) sums[i] += Surprise(i, position + 1, all[i]);
     }
     return sums;
   }
 
  private:
-  std::span<const int32_t> Window(size_t index) const {
-    return tokens_.subspan(index * window_, window_);
+  std::vector<int32_t> Window(size_t index) const {
+    const size_t length = window_ - begin_.size();
+    const std::span<const int32_t> text = tokens_.subspan(index * length, length);
+    std::vector<int32_t> window(begin_.begin(), begin_.end());
+    window.insert(window.end(), text.begin(), text.end());
+    return window;
   }
   void Restart(Sequence& sequence) const {
     sequence.Clear();
@@ -80,15 +90,19 @@ class Windows {
     return TensorView(logits_.data(),
                       Shape{static_cast<int64_t>(rows), static_cast<int64_t>(vocabulary_)});
   }
-  // -ln p of `token` by a row of the logits.
-  double Surprise(size_t row, int32_t token) const {
-    return -LogProbOf(std::span(logits_).subspan(row * vocabulary_, vocabulary_), 0, token)
-                .log_prob;
+  // -ln p of the token at a position of a window by a row of the logits; 0 when it was given.
+  double Surprise(size_t row, size_t position, std::span<const int32_t> window) const {
+    if (position < begin_.size()) return 0;
+    const std::span<const float> logits =
+        std::span(logits_).subspan(row * vocabulary_, vocabulary_);
+    CheckNumbers(logits, kWhere);
+    return -LogProbOf(logits, 0, window[position]).log_prob;
   }
 
   const Context& context_;
   const Model& model_;
   std::span<const int32_t> tokens_;
+  std::span<const int32_t> begin_;
   size_t window_;
   size_t vocabulary_;
   ForwardOptions forward_;
@@ -106,7 +120,11 @@ PerplexityResult Engine::Perplexity(const Context& context, std::span<const int3
                    options.window);
     OPST_CHECK_ARG(options.batch_size >= 1, kWhere, "the batch size must be at least 1",
                    options.batch_size);
-    const int64_t num_windows = static_cast<int64_t>(tokens.size()) / options.window;
+    const auto num_begin = static_cast<int64_t>(options.begin_tokens.size());
+    OPST_CHECK_ARG(options.window > num_begin, kWhere,
+                   "a window must have room for the tokens in front of a text and one more",
+                   options.window, " for ", num_begin);
+    const int64_t num_windows = static_cast<int64_t>(tokens.size()) / (options.window - num_begin);
     OPST_CHECK_ARG(num_windows >= 1, kWhere, "the text must fill at least one window",
                    tokens.size(), " tokens for a window of ", options.window);
     const auto side_by_side =
@@ -126,10 +144,8 @@ PerplexityResult Engine::Perplexity(const Context& context, std::span<const int3
     }
     PerplexityResult result;
     result.num_windows = num_windows;
-    result.num_predicted = num_windows * (options.window - 1);
+    result.num_predicted = num_windows * (options.window - std::max<int64_t>(num_begin, 1));
     result.nll = sum / static_cast<double>(result.num_predicted);
-    OPST_CHECK_IO(!std::isnan(result.nll), kWhere, "the model's logits must be numbers",
-                  "NaN; are the weights damaged?");
     result.perplexity = std::exp(result.nll);
     result.experts_per_token = windows.ExpertsPerToken();
     return result;

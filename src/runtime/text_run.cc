@@ -62,6 +62,7 @@ bool TextRun::Emit(std::string_view text) {
 }
 
 void TextRun::Accept(std::span<float> logits) {
+  CheckNumbers(logits, kWhere);
   std::vector<float> untouched;
   if (options_.num_log_probs) untouched.assign(logits.begin(), logits.end());
   const int32_t token = sampler_.Next(logits);
@@ -92,15 +93,30 @@ void TextRun::Finish(StopReason reason) {
   result_.stop_string = *stop_.found();
 }
 
+void CheckNumbers(std::span<const float> logits, std::string_view where) {
+  const auto found =
+      std::find_if(logits.begin(), logits.end(), [](float logit) { return std::isnan(logit); });
+  OPST_CHECK_IO(found == logits.end(), where, "the model's logits must be numbers",
+                "NaN for token ", found - logits.begin(), "; are the weights damaged?");
+}
+
 TokenLogProb LogProbOf(std::span<const float> logits, int64_t count, int32_t token) {
   float max = -INFINITY;
   for (const float logit : logits) max = logit > max ? logit : max;
   double sum = 0;
   for (const float logit : logits) {
-    if (logit > -INFINITY) sum += std::exp(static_cast<double>(logit) - static_cast<double>(max));
+    if (std::isinf(max)) {
+      sum += logit == max ? 1 : 0;
+    } else if (logit > -INFINITY) {
+      sum += std::exp(static_cast<double>(logit) - static_cast<double>(max));
+    }
   }
-  const double log_sum = std::log(sum) + static_cast<double>(max);
-  TokenLogProb result{token, static_cast<double>(logits[static_cast<size_t>(token)]) - log_sum, {}};
+  const auto log_prob = [&](int32_t id) {
+    const float logit = logits[static_cast<size_t>(id)];
+    if (std::isinf(max)) return logit == max ? -std::log(sum) : -static_cast<double>(INFINITY);
+    return static_cast<double>(logit) - (std::log(sum) + static_cast<double>(max));
+  };
+  TokenLogProb result{token, log_prob(token), {}};
   if (count == 0) return result;
   std::vector<int32_t> order(logits.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
@@ -113,8 +129,7 @@ TokenLogProb LogProbOf(std::span<const float> logits, int64_t count, int32_t tok
     return x != y ? x > y : a < b;
   });
   for (auto id = order.begin(); id != kept; ++id) {
-    result.most_likely.emplace_back(
-        *id, static_cast<double>(logits[static_cast<size_t>(*id)]) - log_sum);
+    result.most_likely.emplace_back(*id, log_prob(*id));
   }
   return result;
 }

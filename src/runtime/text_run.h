@@ -52,7 +52,12 @@ class TextRun {
   bool is_done_ = false;
 };
 
-// ln softmax(logits) of a token, and of the `count` most likely ones; in f64.
+// Throws kIo naming the first token whose logit is NaN: nothing that such a model says has a
+// meaning.
+void CheckNumbers(std::span<const float> logits, std::string_view where);
+
+// ln softmax(logits) of a token, and of the `count` most likely ones; in f64. Logits of
+// +inf share all of the probability equally; NaN has none.
 TokenLogProb LogProbOf(std::span<const float> logits, int64_t count, int32_t token);
 
 }  // namespace opst

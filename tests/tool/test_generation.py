@@ -113,7 +113,7 @@ class GenerationTest(unittest.TestCase):
         layers = json.loads(usage.read_text(encoding="utf-8"))["layers"]
         self.assertEqual({layer["counts"][0] for layer in layers}, {0})
         self.assertEqual(layers[1]["counts"][2], 0)
-        run("generate", self.model, "She", "-n", 3, "--force-experts", "4", "--usage-json", usage)
+        run("generate", self.model, "She", "-n", 3, "--force-experts", "4", "--usage-json", usage, "--force")
         for layer in json.loads(usage.read_text(encoding="utf-8"))["layers"]:
             self.assertEqual(sum(layer["counts"]), layer["counts"][4])
         refused = run("generate", self.model, "She", "--active-experts", 9, code=2)

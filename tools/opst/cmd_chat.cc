@@ -133,7 +133,8 @@ void RunChat(const Settings& settings, const ChatArguments& arguments) {
         if (options.context_length == 0) {
           options.context_length = std::min(config.max_positions, kDefaultContext);
         }
-        return {.context_length = options.context_length, .prefill_chunk = options.prefill_chunk};
+        return {.context_length = std::min(options.context_length, kMaxPlannedLength),
+                .prefill_chunk = options.prefill_chunk};
       });
   CheckMemory(plan, arguments.memory);
   const Engine engine = Engine::Load(context, arguments.model);

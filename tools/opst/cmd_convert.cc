@@ -22,6 +22,7 @@ struct ConvertArguments {
   std::vector<int64_t> split;
   bool verifies = false;
   ConvertOptions options;
+  std::string flags;  // those that were given, for a way back that has no use for them
 };
 
 DType TypeNamed(std::string_view name) {
@@ -70,6 +71,8 @@ void RunVerify(const Context& context, const ConvertArguments& arguments,
 
 void RunConvert(const Settings& settings, const ConvertArguments& arguments) {
   if (arguments.source.ends_with(".opst")) {
+    OPST_CHECK_ARG(arguments.flags.empty(), "convert",
+                   "a packed file goes back to a folder as it is, without flags", arguments.flags);
     ExportToHuggingFace(arguments.source, arguments.output);
     std::printf("%s: a Hugging Face folder\n", arguments.output.c_str());
     return;
@@ -138,7 +141,14 @@ void AddConvert(CLI::App& app) {
       ->expected(2)
       ->excludes(upcycle);
   AddSettings(*command, settings);
-  command->callback([settings, arguments] { RunConvert(*settings, *arguments); });
+  command->callback([settings, arguments, command] {
+    for (const char* flag :
+         {"--force", "--strict", "--weights", "--group", "--verify", "--upcycle", "--split"}) {
+      if (command->count(flag) == 0) continue;
+      arguments->flags += Concat(arguments->flags.empty() ? "" : ", ", flag);
+    }
+    RunConvert(*settings, *arguments);
+  });
 }
 
 }  // namespace opst::tool

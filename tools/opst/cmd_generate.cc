@@ -15,6 +15,7 @@
 #include "memory_check.h"
 #include "opst/engine.h"
 #include "progress.h"
+#include "report_file.h"
 #include "result_report.h"
 #include "terminal_text.h"
 #include "usage_table.h"
@@ -33,23 +34,34 @@ struct GenerateArguments {
   int64_t num_log_probs = -1;
   bool has_prompt = false;
   bool shows_usage = false;
+  bool overwrites = false;
+};
+
+struct Prompts {
+  std::vector<std::string> texts;
+  std::vector<int64_t> lines;  // of a file, from 1: where each text stands
 };
 
 // The lines of a file, empty ones left out.
-std::vector<std::string> ReadPrompts(const std::string& path) {
+Prompts ReadPrompts(const std::string& path) {
   std::istringstream lines(ReadWholeFile(path, kMaxPromptBytes));
-  std::vector<std::string> prompts;
+  Prompts prompts;
+  int64_t number = 0;
   for (std::string line; std::getline(lines, line);) {
+    ++number;
     if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty()) prompts.push_back(line);
+    if (line.empty()) continue;
+    prompts.texts.push_back(line);
+    prompts.lines.push_back(number);
   }
-  OPST_CHECK_ARG(!prompts.empty(), path, "the file must have a line that is a prompt", "none");
+  OPST_CHECK_ARG(!prompts.texts.empty(), path, "the file must have a line that is a prompt",
+                 "none");
   return prompts;
 }
 
-std::vector<std::string> Prompts(const GenerateArguments& arguments) {
+Prompts PromptsOf(const GenerateArguments& arguments) {
   if (!arguments.prompts_file.empty()) return ReadPrompts(arguments.prompts_file);
-  return {arguments.has_prompt ? arguments.prompt : ReadStandardInput()};
+  return {{arguments.has_prompt ? arguments.prompt : ReadStandardInput()}, {}};
 }
 
 // The longest text that may come out; a prompt has at most a token per byte, and one in front.
@@ -60,8 +72,8 @@ MemoryPlanOptions PlanOptions(const GenerateOptions& options,
     const size_t count = tokenizer ? tokenizer->Encode(prompt).size() : prompt.size() + 1;
     longest = std::max(longest, static_cast<int64_t>(count));
   }
-  const int64_t most = INT64_MAX / 2;
-  int64_t length = longest + std::min(options.max_new_tokens, most);
+  // What a plan counts at most; no machine holds as much, so the plan's error names the flags.
+  int64_t length = longest + std::min(options.max_new_tokens, kMaxPlannedLength - longest);
   if (options.context_length > 0) length = std::min(length, options.context_length);
   return {.context_length = std::max<int64_t>(length, 1),
           .batch_size = static_cast<int64_t>(prompts.size()),
@@ -87,13 +99,13 @@ std::vector<GenerateResult> RunOne(const Context& context, const Engine& engine,
   return results;
 }
 
-// Several prompts: computed together, printed one after the other.
+// Several prompts: computed together, printed one after the other with the number of their line.
 std::vector<GenerateResult> RunSeveral(const Context& context, const Engine& engine,
-                                       const std::vector<std::string>& prompts,
-                                       const GenerateOptions& options) {
-  std::vector<GenerateResult> results = engine.GenerateBatch(context, prompts, options);
+                                       const Prompts& prompts, const GenerateOptions& options) {
+  std::vector<GenerateResult> results = engine.GenerateBatch(context, prompts.texts, options);
   for (size_t i = 0; i < results.size(); ++i) {
-    PrintText(Concat(i == 0 ? "" : "\n", "[", i + 1, "] ", prompts[i], results[i].text, "\n"));
+    PrintText(Concat(i == 0 ? "" : "\n", "[", prompts.lines[i], "] ", prompts.texts[i],
+                     results[i].text, "\n"));
   }
   return results;
 }
@@ -104,17 +116,24 @@ void RunGenerate(const Settings& settings, const GenerateArguments& arguments) {
   const Context context = settings.MakeContext();
   GenerateOptions options = arguments.flags.Parsed();
   if (arguments.num_log_probs >= 0) options.num_log_probs = arguments.num_log_probs;
-  const std::vector<std::string> prompts = Prompts(arguments);
+  const std::vector<std::string> inputs{arguments.model, arguments.prompts_file};
+  const IfExists if_exists = arguments.overwrites ? IfExists::kReplace : IfExists::kRefuse;
+  ReportFile result_file("--result-json", arguments.result_json, if_exists, inputs);
+  ReportFile usage_file("--usage-json", arguments.usage_json, if_exists, inputs);
+  OPST_CHECK_ARG(arguments.result_json.empty() || arguments.result_json != arguments.usage_json,
+                 "generate", "--result-json and --usage-json must be two files",
+                 arguments.result_json);
+  const Prompts prompts = PromptsOf(arguments);
   const bool reads = context.config().GetChoice("load") == "read";
   if (reads) {  // loading takes the memory, so the plan comes first
     const auto plan_for = [&](const ModelConfig&) {
-      return PlanOptions(options, prompts, nullptr);
+      return PlanOptions(options, prompts.texts, nullptr);
     };
     CheckMemory(PlanFile(settings, arguments.model, plan_for), arguments.memory);
   }
   const Engine engine = Engine::Load(context, arguments.model);
   if (!reads) {
-    const MemoryPlanOptions plan_for = PlanOptions(options, prompts, &engine.tokenizer());
+    const MemoryPlanOptions plan_for = PlanOptions(options, prompts.texts, &engine.tokenizer());
     CheckMemory(PlanMemory(context, engine.model(), plan_for), arguments.memory);
   }
   const Interrupt interrupt;
@@ -123,18 +142,18 @@ void RunGenerate(const Settings& settings, const GenerateArguments& arguments) {
   if (arguments.shows_usage || !arguments.usage_json.empty()) {
     options.on_routing = [&](int64_t layer, const RoutingPlan& plan) { usage.Add(layer, plan); };
   }
-  const std::vector<GenerateResult> results = arguments.prompts_file.empty()
-                                                  ? RunOne(context, engine, prompts[0], options)
-                                                  : RunSeveral(context, engine, prompts, options);
+  const std::vector<GenerateResult> results =
+      arguments.prompts_file.empty() ? RunOne(context, engine, prompts.texts[0], options)
+                                     : RunSeveral(context, engine, prompts, options);
   for (const GenerateResult& result : results) {
     if (options.num_log_probs) PrintLogProbs(engine, result);
     if (!arguments.memory.is_quiet) PrintSpeed(result);
   }
   if (arguments.shows_usage) PrintUsage(engine, results, usage);
-  if (!arguments.usage_json.empty()) WriteTextFile(arguments.usage_json, usage.ToJson() + "\n");
   if (!arguments.result_json.empty()) {
-    WriteTextFile(arguments.result_json, ResultsJson(engine, results));
+    result_file.Write(ResultsJson(engine, results, prompts.lines));
   }
+  if (!arguments.usage_json.empty()) usage_file.Write(usage.ToJson() + "\n");
   interrupt.EndIfRequested();
 }
 
@@ -168,6 +187,8 @@ void AddGenerate(CLI::App& app) {
       ->add_option(BothSpellings("--result-json"), arguments->result_json,
                    "Write texts, tokens, probabilities and why they stopped to this file")
       ->type_name("FILE");
+  command->add_flag("--force", arguments->overwrites,
+                    "Replace existing files of --result-json and --usage-json");
   command->add_flag("-q,--quiet", arguments->memory.is_quiet, "Only the text");
   AddSettings(*command, settings);
   command->callback([settings, arguments, prompt] {

@@ -5,6 +5,7 @@
 #define OPST_TOOLS_OPST_MEMORY_CHECK_H_
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -12,6 +13,9 @@
 #include "opst/memory_plan.h"
 
 namespace opst::tool {
+
+// Tokens of a text that a plan counts at most: more than any machine holds.
+inline constexpr int64_t kMaxPlannedLength = int64_t{1} << 40;
 
 // Whether a command may go on when its plan does not fit.
 struct MemoryFlags {

@@ -75,9 +75,11 @@ void PrintLogProbs(const Engine& engine, const GenerateResult& result) {
   }
 }
 
-std::string ResultsJson(const Engine& engine, const std::vector<GenerateResult>& results) {
+std::string ResultsJson(const Engine& engine, const std::vector<GenerateResult>& results,
+                        const std::vector<int64_t>& lines) {
   ordered_json list = ordered_json::array();
-  for (const GenerateResult& result : results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    const GenerateResult& result = results[i];
     ordered_json entry = {{"text", result.text},
                           {"stop_reason", StopReasonName(result.stop_reason)},
                           {"stop_string", result.stop_string},
@@ -85,6 +87,7 @@ std::string ResultsJson(const Engine& engine, const std::vector<GenerateResult>&
                           {"new_tokens", result.new_tokens},
                           {"prefill_seconds", result.prefill_seconds},
                           {"decode_seconds", result.decode_seconds}};
+    if (!lines.empty()) entry["line"] = lines[i];
     if (!result.log_probs.empty()) entry["log_probs"] = LogProbsJson(engine, result);
     list.push_back(std::move(entry));
   }

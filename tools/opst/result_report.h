@@ -17,8 +17,9 @@ void PrintSpeed(const GenerateResult& result);
 // One line per new token to standard output.
 void PrintLogProbs(const Engine& engine, const GenerateResult& result);
 
-// A list with one object per text.
-std::string ResultsJson(const Engine& engine, const std::vector<GenerateResult>& results);
+// A list with one object per text; `lines` where each prompt stands in its file, or empty.
+std::string ResultsJson(const Engine& engine, const std::vector<GenerateResult>& results,
+                        const std::vector<int64_t>& lines);
 
 // The token's text on one line, in brackets so that spaces show.
 std::string TokenLabel(const Engine& engine, int32_t token);
