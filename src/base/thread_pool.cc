@@ -149,7 +149,6 @@ void ThreadPool::WorkerLoop(int worker) {
   uint64_t seen = 0;
   while (true) {
     uint64_t entry = AwaitSection(seen);
-    if (stop_.load(std::memory_order_acquire)) return;
     bool has_entered = false;
     // A failed exchange reloads `entry`, perhaps with a later section.
     while (!has_entered && (entry & kClosed) == 0) {
@@ -157,9 +156,14 @@ void ThreadPool::WorkerLoop(int worker) {
                                                  std::memory_order_acquire);
     }
     seen = SectionOf(entry);
-    if (!has_entered) continue;
-    Execute(worker);
-    Leave();
+    if (has_entered) {
+      Execute(worker);
+      Leave();
+    } else if (stop_.load(std::memory_order_acquire)) {
+      // Looked at only here: the entry that Stop makes may be the one that the exchange reloaded,
+      // and then no other comes.
+      return;
+    }
   }
 }
 

@@ -255,6 +255,14 @@ TEST(ThreadPoolTest, DestructionWakesParkedAndSpinningWorkers) {
   }
 }
 
+// The end of the pool may come while a worker tries to enter its last section.
+TEST(ThreadPoolTest, PoolsEndRightAfterTheirLastSection) {
+  for (int i = 0; i < 3000; ++i) {
+    ThreadPool pool(4);
+    for (int section = 0; section <= i % 3; ++section) pool.ParallelFor(2, [](size_t, int) {});
+  }
+}
+
 // The thread sanitizer delivers signals only when the thread calls into it, which a waiting worker
 // does not.
 #if !defined(__SANITIZE_THREAD__)
