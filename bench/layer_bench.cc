@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "bench/layer_rows.h"
 #include "bench/text_table.h"
+#include "ops/grouped_matmul/panel_product.h"
 
 namespace opst::bench {
 namespace {
@@ -76,9 +77,11 @@ Json RowJson(const LayerRow& row, const LayerShape& shape) {
 
 // Integers that meet f32 activations are multiplied as f32.
 Arithmetic ArithmeticOf(const Context& context, WeightFormat format) {
-  const bool is_f32 = context.config().GetChoice("act") == "f32" ||
-                      context.config().GetBool("force_fp32") || !IsInteger(format);
-  return is_f32 ? Arithmetic::kFma : Arithmetic::kPairDot;
+  const ActivationFormat activations = ActivationFormatOf(context.config());
+  if (activations == ActivationFormat::kF32 || !IsInteger(format)) return Arithmetic::kFma;
+  const bool is_quads =
+      GetIntegerTileKernels(format, activations).row_format == ActivationFormat::kInt8;
+  return is_quads ? Arithmetic::kQuadDot : Arithmetic::kPairDot;
 }
 
 Json OptionsJson(const Context& context, const LayerBenchOptions& options, bool reads_memory) {

@@ -13,6 +13,7 @@
 #include "bench/layer_check.h"
 #include "bench/plain_loop.h"
 #include "bench/wrong_result.h"
+#include "ops/grouped_matmul/panel_product.h"
 #include "opst/ops/gating.h"
 
 namespace opst::bench {
@@ -20,9 +21,9 @@ namespace {
 
 // The most that the setting `act` moves an activation, in parts of its group's largest.
 double ActivationStep(const Context& context) {
-  const std::string_view act = context.config().GetChoice("act");
-  if (act == "f32" || context.config().GetBool("force_fp32")) return 0;
-  return 0.5 / (act == "int8" ? 127 : 32767) + 0x1p-23;
+  const ActivationFormat act = ActivationFormatOf(context.config());
+  if (act == ActivationFormat::kF32) return 0;
+  return 0.5 / (act == ActivationFormat::kInt8 ? 127 : 32767) + 0x1p-23;
 }
 
 }  // namespace

@@ -45,30 +45,47 @@ double FmaChainsOf(size_t length, float* sink) {
 
 // Sums may wrap, nobody looks at them.
 template <class Dot>
-double PairDotChainsWith(size_t length, float* sink) {
-  tiles::SumVec chain[kChains];
+double DotChainsWith(size_t length, float* sink) {
+  using Sum = typename Dot::Sum;
+  Sum chain[kChains];
   OPST_UNROLL
-  for (size_t c = 0; c < kChains; ++c) chain[c] = hn::Set(tiles::SumTag(), static_cast<int32_t>(c));
-  const tiles::PairVec ones = hn::Set(tiles::PairTag(), 1);
+  for (size_t c = 0; c < kChains; ++c) {
+    chain[c] = hn::BitCast(hn::DFromV<Sum>(), hn::Set(tiles::SumTag(), static_cast<int32_t>(c)));
+  }
+  const tiles::SumVec ones = hn::Set(tiles::SumTag(), 0x01010101);
+  const auto weights = hn::BitCast(hn::DFromV<typename Dot::Weights>(), ones);
   for (size_t i = 0; i < length; ++i) {
     OPST_UNROLL
     for (size_t c = 0; c < kChains; ++c) {
-      chain[c] = Dot::Add(ones, ones, chain[c]);
+      chain[c] = Dot::Add(ones, weights, chain[c]);
     }
   }
   auto sum = hn::Zero(tiles::SumTag());
   OPST_UNROLL
-  for (size_t c = 0; c < kChains; ++c) sum = hn::Add(sum, chain[c]);
+  for (size_t c = 0; c < kChains; ++c) {
+    sum = hn::Add(sum, hn::BitCast(tiles::SumTag(), chain[c]));
+  }
   *sink = static_cast<float>(hn::ReduceSum(tiles::SumTag(), sum));
-  return 4.0 * static_cast<double>(length) *
+  return 2.0 * static_cast<double>(Dot::kPerPlane * length) *
          static_cast<double>(kChains * hn::Lanes(tiles::SumTag()));
 }
 
 double PairDotChainsOf(size_t length, float* sink) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  if (UsesVnni()) return PairDotChainsWith<tiles::VnniDot>(length, sink);
+  if (UsesVnni()) return DotChainsWith<tiles::VnniPairDot>(length, sink);
 #endif
-  return PairDotChainsWith<tiles::PlainDot>(length, sink);
+  return DotChainsWith<tiles::PairDot>(length, sink);
+}
+
+double QuadDotChainsOf(size_t length, float* sink) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  if (UsesVnni()) return DotChainsWith<tiles::VnniQuadDot>(length, sink);
+#endif
+#if HWY_TARGET <= HWY_AVX2
+  return DotChainsWith<tiles::ShortQuadDot>(length, sink);
+#else
+  return PairDotChainsOf(length, sink);
+#endif
 }
 
 using LineTag = hn::CappedTag<uint64_t, 8>;
@@ -128,6 +145,7 @@ namespace opst::bench {
 namespace {
 HWY_EXPORT(FmaChainsOf);
 HWY_EXPORT(PairDotChainsOf);
+HWY_EXPORT(QuadDotChainsOf);
 HWY_EXPORT(SumInOrder);
 }  // namespace
 
@@ -137,6 +155,10 @@ double FmaChains(size_t length, float* sink) noexcept {
 
 double PairDotChains(size_t length, float* sink) noexcept {
   return HWY_DYNAMIC_DISPATCH(PairDotChainsOf)(length, sink);
+}
+
+double QuadDotChains(size_t length, float* sink) noexcept {
+  return HWY_DYNAMIC_DISPATCH(QuadDotChainsOf)(length, sink);
 }
 
 uint64_t SumBytes(ReadOrder order, const std::byte* data, size_t bytes) noexcept {

@@ -19,6 +19,10 @@ double FmaChains(size_t length, float* sink) noexcept;
 // 32-bit sum, counted as four operations. *sink is a sum of the sums.
 double PairDotChains(size_t length, float* sink) noexcept;
 
+// The same of four pairs of 8-bit integers, counted as eight; on instruction sets without such
+// products, PairDotChains.
+double QuadDotChains(size_t length, float* sink) noexcept;
+
 // In which order a worker reads its part of a buffer. What is fastest differs between machines; a
 // kernel may use any of them, so the fastest is the limit.
 enum class ReadOrder : uint8_t {

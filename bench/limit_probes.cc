@@ -22,6 +22,12 @@ constexpr size_t kReadStep = 256;  // SumBytes reads multiples of it
 // Results go here, so that the loops that make them stay.
 std::atomic<uint64_t> sink{0};
 
+using ChainsFn = double (*)(size_t length, float* sink) noexcept;
+ChainsFn ChainsOf(Arithmetic arithmetic) {
+  if (arithmetic == Arithmetic::kFma) return FmaChains;
+  return arithmetic == Arithmetic::kPairDot ? PairDotChains : QuadDotChains;
+}
+
 size_t PartBytes(const Context& context, size_t bytes) {
   const size_t part = bytes / static_cast<size_t>(context.num_threads());
   return std::max(part / kReadStep * kReadStep, kReadStep);
@@ -44,7 +50,7 @@ double TimeOnWorkers(const Context& context, Workers workers, FunctionRef<void(i
 }
 
 ArithmeticProbe::ArithmeticProbe(const Context& context, Arithmetic arithmetic)
-    : context_(context), run_(arithmetic == Arithmetic::kFma ? FmaChains : PairDotChains) {
+    : context_(context), run_(ChainsOf(arithmetic)) {
   float sum = 0;
   double us = 0;
   while (true) {

@@ -22,8 +22,8 @@ int NumWorkers(const Context& context, Workers workers);
 double TimeOnWorkers(const Context& context, Workers workers,
                      FunctionRef<void(int worker, int num_workers)> body);
 
-// What products are made of: f32 multiply-adds, or pairs of 16-bit integers.
-enum class Arithmetic : uint8_t { kFma, kPairDot };
+// What products are made of: f32 multiply-adds, pairs of 16-bit integers, or quads of 8-bit ones.
+enum class Arithmetic : uint8_t { kFma, kPairDot, kQuadDot };
 
 class ArithmeticProbe {
  public:

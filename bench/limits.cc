@@ -48,18 +48,22 @@ struct Session {
 void AddArithmetic(Session& session) {
   const ArithmeticProbe fma(session.context, Arithmetic::kFma);
   const ArithmeticProbe pairs(session.context, Arithmetic::kPairDot);
+  const ArithmeticProbe quads(session.context, Arithmetic::kQuadDot);
   session.ForWorkers([&](Workers workers) {
     session.Add("fma_f32", "multiply-add f32, in registers", workers, "GFLOP/s",
                 [&] { return fma.Sample(workers); });
     session.Add("pair_dot_int16", "pair products int16, in registers", workers, "GOP/s",
                 [&] { return pairs.Sample(workers); });
+    session.Add("quad_dot_int8", "quad products int8, in registers", workers, "GOP/s",
+                [&] { return quads.Sample(workers); });
   });
 }
 
 // The largest tile of a weight format, its operands in L1: what a matrix product can reach.
-double SampleTile(const Context& context, WeightFormat format, Workers workers) {
+double SampleTile(const Context& context, WeightFormat format, ActivationFormat activations,
+                  Workers workers) {
   const TileKernels& tiles =
-      IsInteger(format) ? GetIntegerTileKernels(format) : GetTileKernels(format);
+      IsInteger(format) ? GetIntegerTileKernels(format, activations) : GetTileKernels(format);
   const size_t rows = tiles.max_rows;
   const size_t num_panels = tiles.PanelsPerTile(rows);
   const TileFn tile = tiles.tile[rows - 1][num_panels - 1];
@@ -87,14 +91,24 @@ double SampleTile(const Context& context, WeightFormat format, Workers workers) 
 }
 
 void AddTiles(Session& session) {
-  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kBf16, WeightFormat::kF16,
-                                    WeightFormat::kInt8, WeightFormat::kInt4}) {
+  using enum ActivationFormat;
+  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kBf16, WeightFormat::kF16}) {
     session.ForWorkers([&](Workers workers) {
       session.Add(Concat("tile_", Name(format), "_l1"),
-                  Concat("matrix tile, ", Name(format), " weights in L1"), workers,
-                  IsInteger(format) ? "GOP/s" : "GFLOP/s",
-                  [&] { return SampleTile(session.context, format, workers); });
+                  Concat("matrix tile, ", Name(format), " weights in L1"), workers, "GFLOP/s",
+                  [&] { return SampleTile(session.context, format, kF32, workers); });
     });
+  }
+  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+    for (const ActivationFormat act : {kInt16, kInt8}) {
+      const std::string_view act_name = act == kInt16 ? "int16" : "int8";
+      session.ForWorkers([&](Workers workers) {
+        session.Add(Concat("tile_", Name(format), "_act_", act_name, "_l1"),
+                    Concat("matrix tile, ", Name(format), " weights in L1, act ", act_name),
+                    workers, "GOP/s",
+                    [&] { return SampleTile(session.context, format, act, workers); });
+      });
+    }
   }
 }
 

@@ -46,13 +46,13 @@ Roofline::Roofline(const Context& context, const Machine& machine, const Rooflin
       pages_(options.pages),
       arithmetic_(options.arithmetic),
       fma_probe_(context, Arithmetic::kFma),
-      pair_probe_(context, Arithmetic::kPairDot),
+      probe_(context, options.arithmetic),
       read_probe_(context, ProbeBytes(machine, options), options.pages),
       order_(read_probe_.FastestOrder(Workers::kAll)) {}
 
 void Roofline::SampleArithmetic() {
   fma_.push_back(fma_probe_.Sample(Workers::kAll));
-  if (arithmetic_ == Arithmetic::kPairDot) pairs_.push_back(pair_probe_.Sample(Workers::kAll));
+  if (arithmetic_ != Arithmetic::kFma) products_.push_back(probe_.Sample(Workers::kAll));
 }
 
 void Roofline::StartRow() {
@@ -64,7 +64,7 @@ double Roofline::fma_gflops() const { return Median(From(fma_, row_fma_)); }
 double Roofline::read_gb_per_s() const { return Median(From(read_, row_read_)); }
 
 double Roofline::BoundUs(size_t run, double bytes, double operations) const {
-  const std::vector<double>& peaks = arithmetic_ == Arithmetic::kFma ? fma_ : pairs_;
+  const std::vector<double>& peaks = arithmetic_ == Arithmetic::kFma ? fma_ : products_;
   return std::max(bytes / (read_gb_per_s() * 1e3), operations / (peaks[row_fma_ + run] * 1e3));
 }
 
@@ -80,8 +80,11 @@ std::vector<Limit> Roofline::Limits() const {
     note += Concat(", ", Percent(read_probe_.huge_fraction()), " in 2 MB pages");
   }
   std::vector<Limit> limits{{"fma_f32", "multiply-add", threads, "GFLOP/s", Summarize(fma_), ""}};
-  if (!pairs_.empty()) {
-    limits.push_back({"pair_dot_int16", "int16 pairs", threads, "GOP/s", Summarize(pairs_), ""});
+  if (!products_.empty()) {
+    const bool is_pairs = arithmetic_ == Arithmetic::kPairDot;
+    limits.push_back({is_pairs ? "pair_dot_int16" : "quad_dot_int8",
+                      is_pairs ? "int16 pairs" : "int8 quads", threads, "GOP/s",
+                      Summarize(products_), ""});
   }
   limits.push_back({name, label, threads, "GB/s", Summarize(read_), note});
   return limits;

@@ -52,7 +52,7 @@ class Roofline {
   // max(bytes / bandwidth, operations / peak of their arithmetic in that run).
   double BoundUs(size_t run, double bytes, double operations) const;
 
-  // All samples: "fma_f32", "pair_dot_int16" if products are made of that, and
+  // All samples: "fma_f32", "pair_dot_int16" or "quad_dot_int8" if products are made of that, and
   // "read_memory_2mb_pages" or "read_cache".
   std::vector<Limit> Limits() const;
 
@@ -62,11 +62,11 @@ class Roofline {
   PageKind pages_;
   Arithmetic arithmetic_;
   ArithmeticProbe fma_probe_;
-  ArithmeticProbe pair_probe_;
+  ArithmeticProbe probe_;  // of arithmetic_
   ReadProbe read_probe_;
   ReadOrder order_;
   std::vector<double> fma_;
-  std::vector<double> pairs_;  // empty unless products are made of them
+  std::vector<double> products_;  // of arithmetic_; empty if that is the multiply-add
   std::vector<double> read_;
   size_t row_fma_ = 0;  // first sample of the row
   size_t row_read_ = 0;

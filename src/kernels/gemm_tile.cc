@@ -16,9 +16,10 @@ const TileKernels& GetTileKernels(WeightFormat format) {
   return TileKernelsF32();
 }
 
-const TileKernels& GetIntegerTileKernels(WeightFormat format) {
-  assert(IsInteger(format));
-  return format == WeightFormat::kInt8 ? TileKernelsInt8() : TileKernelsInt4();
+const TileKernels& GetIntegerTileKernels(WeightFormat format, ActivationFormat activations) {
+  assert(IsInteger(format) && activations != ActivationFormat::kF32);
+  return format == WeightFormat::kInt8 ? TileKernelsInt8(activations)
+                                       : TileKernelsInt4(activations);
 }
 
 void DecodeSlab(WeightType type, const std::byte* slab, size_t k, float* out) noexcept {

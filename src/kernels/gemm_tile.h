@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "opst/packed_weights.h"
 
@@ -27,9 +28,8 @@ constexpr size_t kMaxTilePanels = 2;
 struct TilePrefetch {
   const std::byte* slab = nullptr;  // of the first panel; null = nothing
   size_t panel_stride = 0;
-  size_t bytes_per_chunk = 0;  // of each panel, in every chunk of kPrefetchChunk inputs
+  size_t bytes_per_block = 0;  // of each panel while kBlockK inputs are computed
 };
-constexpr size_t kPrefetchChunk = 16;
 
 // c[r · ldc + 16 p + j] += Σ_k a[r · kBlockK + k] · panel p (k, j), k ascending, one chain
 // of multiply-adds per element, for rows r, panels p and lanes j of the tile. Product and sum are
@@ -46,7 +46,12 @@ struct TileRequest {
 };
 using TileFn = void (*)(const TileRequest& request) noexcept;
 
+// What rows of A are rounded to when weights are integers.
+enum class ActivationFormat : uint8_t { kF32, kInt16, kInt8 };
+
 struct TileKernels {
+  // How rows of A must stand: floats, or rows of quantized_row.h.
+  ActivationFormat row_format = ActivationFormat::kF32;
   size_t max_rows = 0;  // largest tile of the chosen instruction set
   // tile[rows - 1][panels - 1]; null where the accumulators would not fit the registers.
   std::array<std::array<TileFn, kMaxTilePanels>, kMaxTileRows> tile{};
@@ -58,11 +63,13 @@ struct TileKernels {
 // The tiles of the best instruction set allowed (see isa.h), of f32, bf16 or f16 weights.
 const TileKernels& GetTileKernels(WeightFormat format);
 
-// Tiles of integer weights whose `a` holds rows of QuantizedRow (quantized_row.h), one every
-// kBlockK floats:
+// Tiles of int8 or int4 weights for activations of 16 or 8 bits; `a` holds an Int16Row or Int8Row
+// every kBlockK floats:
 //   c[r · ldc + 16 p + j] += Σ_g scale(r, g) · scale(p, j, g) · Σ_{k in g} q(r, k) · q(p, j, k)
-// Sums inside a group are exact; groups g are added in ascending order, in f32.
-const TileKernels& GetIntegerTileKernels(WeightFormat format);
+// Sums inside a group are exact; groups g are added in ascending order, in f32. So the bits are
+// those of the numbers q, whichever way they stand: where an instruction set has nothing faster for
+// 8 bits, the tiles take rows of int16.
+const TileKernels& GetIntegerTileKernels(WeightFormat format, ActivationFormat activations);
 
 // Expands `k` inputs of one panel to f32 panel rows: out [k, 16], k rounded up to a pair of bf16 or
 // a group of integers. Exact but for integers, where scale · q is rounded once. Pays when several

@@ -12,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace opst {
 namespace HWY_NAMESPACE {
 namespace {
-const TileKernels& Tiles() { return TileKernelsOf<Bf16Decoder>(); }
+const TileKernels& Tiles() { return TileKernelsOf<FloatTile<Bf16Decoder>>(); }
 void Decode(const std::byte* slab, size_t k, float* out) {
   DecodeSlabOf<Bf16Decoder>(slab, k, out);
 }

@@ -12,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace opst {
 namespace HWY_NAMESPACE {
 namespace {
-const TileKernels& Tiles() { return TileKernelsOf<F16Decoder>(); }
+const TileKernels& Tiles() { return TileKernelsOf<FloatTile<F16Decoder>>(); }
 void Decode(const std::byte* slab, size_t k, float* out) { DecodeSlabOf<F16Decoder>(slab, k, out); }
 }  // namespace
 }  // namespace HWY_NAMESPACE

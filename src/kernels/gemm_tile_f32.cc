@@ -12,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace opst {
 namespace HWY_NAMESPACE {
 namespace {
-const TileKernels& Tiles() { return TileKernelsOf<F32Decoder>(); }
+const TileKernels& Tiles() { return TileKernelsOf<FloatTile<F32Decoder>>(); }
 void Decode(const std::byte* slab, size_t k, float* out) { DecodeSlabOf<F32Decoder>(slab, k, out); }
 }  // namespace
 }  // namespace HWY_NAMESPACE

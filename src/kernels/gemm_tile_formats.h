@@ -12,8 +12,8 @@ namespace opst {
 const TileKernels& TileKernelsF32();
 const TileKernels& TileKernelsBf16();
 const TileKernels& TileKernelsF16();
-const TileKernels& TileKernelsInt8();
-const TileKernels& TileKernelsInt4();
+const TileKernels& TileKernelsInt8(ActivationFormat activations);
+const TileKernels& TileKernelsInt4(ActivationFormat activations);
 void DecodeSlabF32(const std::byte* slab, size_t k, float* out) noexcept;
 void DecodeSlabBf16(const std::byte* slab, size_t k, float* out) noexcept;
 void DecodeSlabF16(const std::byte* slab, size_t k, float* out) noexcept;

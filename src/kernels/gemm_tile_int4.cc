@@ -12,9 +12,11 @@ HWY_BEFORE_NAMESPACE();
 namespace opst {
 namespace HWY_NAMESPACE {
 namespace {
-const TileKernels& Tiles() { return IntegerTileKernelsOf<Int4Planes>(); }
+const TileKernels& Tiles(ActivationFormat activations) {
+  return IntegerTileKernelsOf<Int4Panel>(activations);
+}
 void Decode(const std::byte* slab, size_t k, size_t group, float* out) {
-  DecodeIntegerSlab<Int4Planes>(slab, k, group, out);
+  DecodeIntegerSlab<Int4Panel>(slab, k, group, out);
 }
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -27,7 +29,9 @@ namespace {
 HWY_EXPORT(Tiles);
 HWY_EXPORT(Decode);
 }  // namespace
-const TileKernels& TileKernelsInt4() { return HWY_DYNAMIC_DISPATCH(Tiles)(); }
+const TileKernels& TileKernelsInt4(ActivationFormat activations) {
+  return HWY_DYNAMIC_DISPATCH(Tiles)(activations);
+}
 void DecodeSlabInt4(const std::byte* slab, size_t k, size_t group, float* out) noexcept {
   HWY_DYNAMIC_DISPATCH(Decode)(slab, k, group, out);
 }

@@ -3,12 +3,17 @@
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A 64-byte row of a panel is cut by masks and shifts into planes of 16-bit pairs, lane = column:
-// int8 into 2 planes, int4 into 4. A plane times one broadcast pair of activations is 32 products,
-// added in pairs to 16 sums of 32 bits. For one plane, 12 rows and 2 panels on AVX-512:
-//   VNNI     24 dot products + 2..3 to unpack, 12 broadcast loads; 24 + 4 + 1 of 32 zmm
-//   plain    24 multiplications and 24 additions in their place
-//   AVX2      6 rows x 1 panel: 12 multiplications and 12 additions; 12 + 2 + 1 + 1 of 16 ymm
+// A lane of a panel holds four int8 or eight int4 of one column. Masks and shifts cut it into
+// planes of inputs that stand together: two of 16 bits, to be multiplied with activations of 16
+// bits, or four of 8 bits for those of 8. A plane times 32 bits of an activation row, broadcast,
+// gives sums of 32 bits. One plane of the largest tiles, in vectors of the instruction set:
+//                                 multiply, add            to unpack int8, int4   registers
+//   AVX-512 VNNI  12 rows x 2     24 dot products          3, 2.5 (pairs)         24 + 4 + 1 of 32
+//                                                          2, 3 (quads)
+//   AVX-512       the same tile   24 + 24                  the same               24 + 4 + 2 of 32
+//   AVX2           6 rows x 1     12 + 12                  3, 2.5 (pairs)         12 + 2 + 2 of 16
+// Quads without VNNI have sums of 16 bits, which hold 32 inputs of int4 (32 / 2 · 2 · 15 · 127
+// would not fit, a half of it each does: 8 quads · 2 · 15 · 127 = 30480); int8 takes the pairs.
 
 #if defined(OPST_KERNELS_INTEGER_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef OPST_KERNELS_INTEGER_TILE_INL_H_
@@ -37,23 +42,27 @@ using PairVec = hn::Vec<PairTag>;
 using LaneTag = hn::RebindToUnsigned<TileTag>;
 using LaneVec = hn::Vec<LaneTag>;
 
-struct Int8Planes {
+struct Int8Panel {
   static constexpr size_t kPerLane = kInt8PerLane;
-  static constexpr size_t kPlanes = 2;
   static constexpr int32_t kZero = 0;
   template <size_t kPlane>
-  static HWY_INLINE PairVec Plane(LaneVec lanes) {
+  static HWY_INLINE PairVec Pairs(LaneVec lanes) {
     const PairVec pairs = hn::BitCast(PairTag(), lanes);
     return hn::ShiftRight<8>(kPlane == 0 ? hn::ShiftLeft<8>(pairs) : pairs);
   }
+  // One operand of a dot product of bytes is unsigned: codes go 128 up.
+  static constexpr int32_t kQuadZero = 128;
+  template <size_t kPlane>
+  static HWY_INLINE LaneVec Quads(LaneVec lanes) {
+    return hn::Xor(lanes, hn::Set(LaneTag(), 0x80808080u));
+  }
 };
 
-struct Int4Planes {
+struct Int4Panel {
   static constexpr size_t kPerLane = kInt4PerLane;
-  static constexpr size_t kPlanes = 4;
   static constexpr int32_t kZero = kInt4Zero;
   template <size_t kPlane>
-  static HWY_INLINE PairVec Plane(LaneVec lanes) {
+  static HWY_INLINE PairVec Pairs(LaneVec lanes) {
     const hn::RebindToUnsigned<PairTag> du;
     const auto pairs = hn::BitCast(du, lanes);
     if constexpr (kPlane == 3) {
@@ -62,50 +71,108 @@ struct Int4Planes {
       return hn::BitCast(PairTag(), hn::And(hn::ShiftRight<4 * kPlane>(pairs), hn::Set(du, 0x0F)));
     }
   }
-};
-
-// sums[j] + x[2j] · w[2j] + x[2j+1] · w[2j+1]
-struct PlainDot {
-  static HWY_INLINE SumVec Add(PairVec x, PairVec w, SumVec sums) {
-    return hn::Add(sums, hn::WidenMulPairwiseAdd(SumTag(), x, w));
+  static constexpr int32_t kQuadZero = kInt4Zero;
+  template <size_t kPlane>
+  static HWY_INLINE LaneVec Quads(LaneVec lanes) {
+    return hn::And(hn::ShiftRight<4 * kPlane>(lanes), hn::Set(LaneTag(), 0x0F0F0F0Fu));
   }
 };
 
+// How planes meet activations. kRun inputs of a group fit the accumulator of type Sum, 0 = all.
+struct PairDot {
+  using Row = Int16Row;
+  using Weights = PairVec;
+  using Sum = SumVec;
+  static constexpr ActivationFormat kRowFormat = ActivationFormat::kInt16;
+  static constexpr size_t kPerPlane = 2;
+  static constexpr size_t kRun = 0;
+  template <class Panel>
+  static constexpr int32_t kZeroOf = Panel::kZero;
+  template <class Panel, size_t kPlane>
+  static HWY_INLINE PairVec Plane(LaneVec lanes) {
+    return Panel::template Pairs<kPlane>(lanes);
+  }
+  // sums[j] + x[2j] · w[2j] + x[2j+1] · w[2j+1]
+  static HWY_INLINE SumVec Add(SumVec x, PairVec w, SumVec sums) {
+    return hn::Add(sums, hn::WidenMulPairwiseAdd(SumTag(), hn::BitCast(PairTag(), x), w));
+  }
+};
+
+struct QuadDot {
+  using Row = Int8Row;
+  using Weights = LaneVec;
+  static constexpr ActivationFormat kRowFormat = ActivationFormat::kInt8;
+  static constexpr size_t kPerPlane = 4;
+  template <class Panel>
+  static constexpr int32_t kZeroOf = Panel::kQuadZero;
+  template <class Panel, size_t kPlane>
+  static HWY_INLINE LaneVec Plane(LaneVec lanes) {
+    return Panel::template Quads<kPlane>(lanes);
+  }
+};
+
+#if HWY_TARGET <= HWY_AVX2
+// Of int4 only: two products of 15 · 127, 8 times, stay below 2^15.
+struct ShortQuadDot : QuadDot {
+  using Sum = PairVec;
+  static constexpr size_t kRun = 32;
+  static HWY_INLINE PairVec Add(SumVec x, LaneVec w, PairVec sums) {
+    const hn::Repartition<uint8_t, TileTag> du8;
+    const hn::Repartition<int8_t, TileTag> di8;
+    return hn::Add(sums,
+                   hn::SatWidenMulPairwiseAdd(PairTag(), hn::BitCast(du8, w), hn::BitCast(di8, x)));
+  }
+  static HWY_INLINE SumVec Widen(PairVec sums) {
+    return hn::WidenMulPairwiseAdd(SumTag(), sums, hn::Set(PairTag(), 1));
+  }
+};
+#endif
+
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-// An instruction that is no part of the target's set, so the compiler can't be asked for it.
-struct VnniDot {
-  static HWY_INLINE SumVec Add(PairVec x, PairVec w, SumVec sums) {
-    asm("vpdpwssd %2, %1, %0" : "+v"(sums.raw) : "v"(x.raw), "v"(w.raw));
+// Instructions that are no part of the target's set, so the compiler can't be asked for them.
+struct VnniPairDot : PairDot {
+  static HWY_INLINE SumVec Add(SumVec x, PairVec w, SumVec sums) {
+    asm("vpdpwssd %2, %1, %0" : "+v"(sums.raw) : "v"(w.raw), "v"(x.raw));
+    return sums;
+  }
+};
+struct VnniQuadDot : QuadDot {
+  using Sum = SumVec;
+  static constexpr size_t kRun = 0;
+  static HWY_INLINE SumVec Add(SumVec x, LaneVec w, SumVec sums) {
+    asm("vpdpbusd %2, %1, %0" : "+v"(sums.raw) : "v"(w.raw), "v"(x.raw));
     return sums;
   }
 };
 #endif
 
-template <size_t kRows, size_t kPanels>
-using TileSums = SumVec[kRows][kPanels][kVecsPerPanel];
+template <class Sum, size_t kRows, size_t kPanels>
+using TileSums = Sum[kRows][kPanels][kVecsPerPanel];
 
-HWY_INLINE const QuantizedRow& RowOf(const TileRequest& request, size_t row) {
-  return *reinterpret_cast<const QuantizedRow*>(request.a + row * kBlockK);
+template <class Row>
+HWY_INLINE const Row& RowOf(const TileRequest& request, size_t row) {
+  return *reinterpret_cast<const Row*>(request.a + row * kBlockK);
 }
 
 // One plane of the lanes at inputs i … i + kPerLane of every row.
-template <class Planes, class Dot, size_t kPlane, size_t kRows, size_t kPanels>
+template <class Panel, class Dot, size_t kPlane, size_t kRows, size_t kPanels>
 HWY_INLINE void MultiplyPlane(const TileRequest& request, size_t i,
                               const LaneVec (&lanes)[kPanels][kVecsPerPanel],
-                              TileSums<kRows, kPanels>& sums) {
-  PairVec w[kPanels][kVecsPerPanel];
+                              TileSums<typename Dot::Sum, kRows, kPanels>& sums) {
+  typename Dot::Weights w[kPanels][kVecsPerPanel];
   OPST_UNROLL
   for (size_t p = 0; p < kPanels; ++p) {
     OPST_UNROLL
     for (size_t v = 0; v < kVecsPerPanel; ++v) {
-      w[p][v] = Planes::template Plane<kPlane>(lanes[p][v]);
+      w[p][v] = Dot::template Plane<Panel, kPlane>(lanes[p][v]);
     }
   }
   OPST_UNROLL
   for (size_t r = 0; r < kRows; ++r) {
-    int32_t pair;
-    std::memcpy(&pair, RowOf(request, r).values + i + 2 * kPlane, sizeof(pair));
-    const PairVec x = hn::BitCast(PairTag(), hn::Set(SumTag(), pair));
+    int32_t inputs;
+    const auto& row = RowOf<typename Dot::Row>(request, r);
+    std::memcpy(&inputs, row.values + i + Dot::kPerPlane * kPlane, sizeof(inputs));
+    const SumVec x = hn::Set(SumTag(), inputs);
     OPST_UNROLL
     for (size_t p = 0; p < kPanels; ++p) {
       OPST_UNROLL
@@ -115,9 +182,10 @@ HWY_INLINE void MultiplyPlane(const TileRequest& request, size_t i,
   }
 }
 
-template <class Planes, class Dot, size_t kRows, size_t kPanels, size_t... kPlane>
+template <class Panel, class Dot, size_t kRows, size_t kPanels, size_t... kPlane>
 HWY_INLINE void MultiplyLanes(const TileRequest& request, const std::byte* row, size_t i,
-                              TileSums<kRows, kPanels>& sums, std::index_sequence<kPlane...>) {
+                              TileSums<typename Dot::Sum, kRows, kPanels>& sums,
+                              std::index_sequence<kPlane...>) {
   LaneVec lanes[kPanels][kVecsPerPanel];
   OPST_UNROLL
   for (size_t p = 0; p < kPanels; ++p) {
@@ -127,13 +195,31 @@ HWY_INLINE void MultiplyLanes(const TileRequest& request, const std::byte* row, 
       lanes[p][v] = hn::LoadU(LaneTag(), source + v * kTileLanes);
     }
   }
-  (MultiplyPlane<Planes, Dot, kPlane, kRows, kPanels>(request, i, lanes, sums), ...);
+  (MultiplyPlane<Panel, Dot, kPlane, kRows, kPanels>(request, i, lanes, sums), ...);
+}
+
+// Adds inputs [begin, end) to the sums and returns the panel row behind them.
+template <class Panel, class Dot, size_t kRows, size_t kPanels>
+HWY_INLINE const std::byte* MultiplyRun(const TileRequest& request, const std::byte* row,
+                                        size_t begin, size_t end,
+                                        TileSums<typename Dot::Sum, kRows, kPanels>& sums) {
+  constexpr size_t kRowBytes = kPanelWidth * sizeof(uint32_t);
+  constexpr auto kPlanes = std::make_index_sequence<Panel::kPerLane / Dot::kPerPlane>();
+  for (size_t i = begin; i < end; i += Panel::kPerLane) {
+    // Line by line: a burst of fetches fills the queue of misses, and the tile waits.
+    if (request.prefetch.slab != nullptr) {
+      PrefetchShare<kPanels>(request.prefetch, i, i + Panel::kPerLane);
+    }
+    MultiplyLanes<Panel, Dot, kRows, kPanels>(request, row, i, sums, kPlanes);
+    row += kRowBytes;
+  }
+  return row;
 }
 
 // c += scale of the row · scale of the column · sum, for one group.
-template <size_t kRows, size_t kPanels>
+template <class Row, size_t kRows, size_t kPanels>
 HWY_INLINE void AddGroup(const TileRequest& request, const std::byte* scales, size_t group,
-                         const TileSums<kRows, kPanels>& sums) {
+                         const TileSums<SumVec, kRows, kPanels>& sums) {
   const TileTag d;
   TileVec w[kPanels][kVecsPerPanel];
   OPST_UNROLL
@@ -146,98 +232,102 @@ HWY_INLINE void AddGroup(const TileRequest& request, const std::byte* scales, si
   }
   ForAccumulators<kRows, kPanels>([&](size_t r, size_t p, size_t v) HWY_ATTR {
     float* c = request.c + r * request.ldc + p * kPanelWidth + v * kTileLanes;
-    const TileVec scale = hn::Mul(w[p][v], hn::Set(d, RowOf(request, r).scales[group]));
+    const TileVec scale = hn::Mul(w[p][v], hn::Set(d, RowOf<Row>(request, r).scales[group]));
     hn::StoreU(hn::MulAdd(hn::ConvertTo(d, sums[r][p][v]), scale, hn::LoadU(d, c)), d, c);
   });
 }
 
-template <class Planes, class Dot, size_t kRows, size_t kPanels>
-void IntegerTile(const TileRequest& request) noexcept {
-  constexpr size_t kRowBytes = kPanelWidth * sizeof(uint32_t);
+template <class Panel, class Dot, size_t kRows, size_t kPanels>
+HWY_INLINE void IntegerTile(const TileRequest& request) {
+  using Row = typename Dot::Row;
   const std::byte* row = request.panels;
   for (size_t begin = 0; begin < request.k; begin += request.group) {
-    if (request.prefetch.slab != nullptr) {
-      for (size_t i = begin; i < begin + request.group; i += kPrefetchChunk) {
-        PrefetchChunk<kPanels>(request.prefetch, i / kPrefetchChunk);
+    const size_t end = begin + request.group;
+    const size_t group = begin / request.group;
+    TileSums<SumVec, kRows, kPanels> sums;
+    ForAccumulators<kRows, kPanels>([&](size_t r, size_t p, size_t v) HWY_ATTR {
+      const int32_t zeros = Dot::template kZeroOf<Panel> * RowOf<Row>(request, r).sums[group];
+      sums[r][p][v] = hn::Set(SumTag(), -zeros);
+    });
+    if constexpr (Dot::kRun == 0) {
+      row = MultiplyRun<Panel, Dot, kRows, kPanels>(request, row, begin, end, sums);
+    } else {
+      for (size_t i = begin; i < end; i += Dot::kRun) {
+        TileSums<typename Dot::Sum, kRows, kPanels> run;
+        ForAccumulators<kRows, kPanels>([&](size_t r, size_t p, size_t v)
+                                            HWY_ATTR { run[r][p][v] = hn::Zero(PairTag()); });
+        row = MultiplyRun<Panel, Dot, kRows, kPanels>(request, row, i, i + Dot::kRun, run);
+        ForAccumulators<kRows, kPanels>([&](size_t r, size_t p, size_t v) HWY_ATTR {
+          sums[r][p][v] = hn::Add(sums[r][p][v], Dot::Widen(run[r][p][v]));
+        });
       }
     }
-    const size_t group = begin / request.group;
-    TileSums<kRows, kPanels> sums;
-    ForAccumulators<kRows, kPanels>([&](size_t r, size_t p, size_t v) HWY_ATTR {
-      sums[r][p][v] = hn::Set(SumTag(), -Planes::kZero * RowOf(request, r).sums[group]);
-    });
-    for (size_t i = begin; i < begin + request.group; i += Planes::kPerLane) {
-      MultiplyLanes<Planes, Dot, kRows, kPanels>(request, row, i, sums,
-                                                 std::make_index_sequence<Planes::kPlanes>());
-      row += kRowBytes;
-    }
-    AddGroup<kRows, kPanels>(request, row, group, sums);
+    AddGroup<Row, kRows, kPanels>(request, row, group, sums);
     row += kPanelWidth * sizeof(uint16_t);
   }
 }
 
-template <class Planes, class Dot, size_t kRows>
-constexpr std::array<TileFn, kMaxTilePanels> IntegerTilesOfHeight() {
-  if constexpr (kRows > kTileRows) {
-    return {nullptr, nullptr};
-  } else if constexpr (kRows * kVecsPerPanel * 2 > kAccumulators) {
-    return {&IntegerTile<Planes, Dot, kRows, 1>, nullptr};
-  } else {
-    return {&IntegerTile<Planes, Dot, kRows, 1>, &IntegerTile<Planes, Dot, kRows, 2>};
+template <class Panel, class Dot>
+struct IntegerTileOf {
+  static constexpr ActivationFormat kRowFormat = Dot::kRowFormat;
+  template <size_t kRows, size_t kPanels>
+  static void Run(const TileRequest& request) noexcept {
+    IntegerTile<Panel, Dot, kRows, kPanels>(request);
   }
-}
+};
 
-template <class Planes, class Dot, size_t... kIndex>
-constexpr TileKernels MakeIntegerTileKernels(std::index_sequence<kIndex...>) {
-  return TileKernels{kTileRows, {IntegerTilesOfHeight<Planes, Dot, kIndex + 1>()...}};
-}
-
-template <class Planes>
-const TileKernels& IntegerTileKernelsOf() {
-  constexpr auto kIndices = std::make_index_sequence<kMaxTileRows>();
+template <class Panel>
+const TileKernels& IntegerTileKernelsOf(ActivationFormat activations) {
+  [[maybe_unused]] const bool is_int8 = activations == ActivationFormat::kInt8;
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-  static constexpr TileKernels kVnni = MakeIntegerTileKernels<Planes, VnniDot>(kIndices);
-  if (UsesVnni()) return kVnni;
+  if (UsesVnni()) {
+    return is_int8 ? TileKernelsOf<IntegerTileOf<Panel, VnniQuadDot>>()
+                   : TileKernelsOf<IntegerTileOf<Panel, VnniPairDot>>();
+  }
 #endif
-  static constexpr TileKernels kPlain = MakeIntegerTileKernels<Planes, PlainDot>(kIndices);
-  return kPlain;
+#if HWY_TARGET <= HWY_AVX2
+  if constexpr (Panel::kPerLane == kInt4PerLane) {
+    if (is_int8) return TileKernelsOf<IntegerTileOf<Panel, ShortQuadDot>>();
+  }
+#endif
+  return TileKernelsOf<IntegerTileOf<Panel, PairDot>>();
 }
 
 // out[i] = scale · (code - zero) for the two inputs of every plane.
-template <class Planes, size_t kPlane>
+template <class Panel, size_t kPlane>
 HWY_INLINE void DecodePlane(LaneVec lanes, TileVec scale, float* HWY_RESTRICT out) {
   const TileTag d;
   const SumTag di;
-  const SumVec pairs = hn::BitCast(di, Planes::template Plane<kPlane>(lanes));
-  const SumVec zero = hn::Set(di, Planes::kZero);
+  const SumVec pairs = hn::BitCast(di, Panel::template Pairs<kPlane>(lanes));
+  const SumVec zero = hn::Set(di, Panel::kZero);
   const SumVec even = hn::Sub(hn::ShiftRight<16>(hn::ShiftLeft<16>(pairs)), zero);
   const SumVec odd = hn::Sub(hn::ShiftRight<16>(pairs), zero);
   hn::StoreU(hn::Mul(hn::ConvertTo(d, even), scale), d, out + 2 * kPlane * kPanelWidth);
   hn::StoreU(hn::Mul(hn::ConvertTo(d, odd), scale), d, out + (2 * kPlane + 1) * kPanelWidth);
 }
 
-template <class Planes, size_t... kPlane>
+template <class Panel, size_t... kPlane>
 HWY_INLINE void DecodeLanes(const std::byte* row, size_t v, TileVec scale, float* HWY_RESTRICT out,
                             std::index_sequence<kPlane...>) {
   const LaneVec lanes =
       hn::LoadU(LaneTag(), reinterpret_cast<const uint32_t*>(row) + v * kTileLanes);
-  (DecodePlane<Planes, kPlane>(lanes, scale, out + v * kTileLanes), ...);
+  (DecodePlane<Panel, kPlane>(lanes, scale, out + v * kTileLanes), ...);
 }
 
-template <class Planes>
+template <class Panel>
 void DecodeIntegerSlab(const std::byte* HWY_RESTRICT slab, size_t k, size_t group,
                        float* HWY_RESTRICT out) noexcept {
   constexpr size_t kRowBytes = kPanelWidth * sizeof(uint32_t);
-  const size_t num_rows = group / Planes::kPerLane;
+  const size_t num_rows = group / Panel::kPerLane;
   for (size_t begin = 0; begin < k; begin += group) {
     const std::byte* scales = slab + num_rows * kRowBytes;
     for (size_t v = 0; v < kVecsPerPanel; ++v) {
       const auto* halves = reinterpret_cast<const uint16_t*>(scales) + v * kTileLanes;
       const TileVec scale = PromoteHalves(TileTag(), halves);
       for (size_t row = 0; row < num_rows; ++row) {
-        DecodeLanes<Planes>(slab + row * kRowBytes, v, scale,
-                            out + (begin + row * Planes::kPerLane) * kPanelWidth,
-                            std::make_index_sequence<Planes::kPlanes>());
+        DecodeLanes<Panel>(slab + row * kRowBytes, v, scale,
+                           out + (begin + row * Panel::kPerLane) * kPanelWidth,
+                           std::make_index_sequence<Panel::kPerLane / PairDot::kPerPlane>());
       }
     }
     slab = scales + kPanelWidth * sizeof(uint16_t);

@@ -48,119 +48,162 @@ struct IntegerPanels {
   PackedWeights weights;
 };
 
-std::vector<float> QuantizedRows(size_t rows, size_t k, size_t group, float largest) {
+// Rows of a tile as it wants them, and the same integers as Int16Row.
+struct Rows {
+  std::vector<float> for_tile;
+  std::vector<float> as_int16;
+};
+
+Rows QuantizedRows(size_t rows, size_t k, WeightType type, ActivationFormat act,
+                   ActivationFormat row_format) {
   std::mt19937 random(static_cast<uint32_t>(k + rows));
   std::normal_distribution<float> normal;
   std::vector<float> a(rows * kBlockK);
+  for (float& value : a) value = normal(random);
+  Rows out{a, a};
+  const auto group = static_cast<size_t>(type.group);
+  const bool is_int8 = act == ActivationFormat::kInt8;
   for (size_t row = 0; row < rows; ++row) {
-    for (size_t i = 0; i < k; ++i) a[row * kBlockK + i] = normal(random);
-    QuantizeRow(a.data() + row * kBlockK, k, group, largest);
+    QuantizeToInt16(out.as_int16.data() + row * kBlockK, k, group,
+                    is_int8 ? kLargestInt8 : kLargestInt16);
+    float* place = out.for_tile.data() + row * kBlockK;
+    if (row_format == ActivationFormat::kInt8) QuantizeToInt8(place, k, group, type.format);
   }
-  return a;
+  if (row_format == ActivationFormat::kInt16) out.for_tile = out.as_int16;
+  return out;
 }
 
-const QuantizedRow& RowAt(const std::vector<float>& a, size_t row) {
-  return *reinterpret_cast<const QuantizedRow*>(a.data() + row * kBlockK);
+const Int16Row& RowAt(const std::vector<float>& a, size_t row) {
+  return *reinterpret_cast<const Int16Row*>(a.data() + row * kBlockK);
 }
+
+constexpr ActivationFormat kActivations[] = {ActivationFormat::kInt16, ActivationFormat::kInt8};
 
 class IntegerTileTest : public EachIsaTest {};
 
+// Every tile of one kind for k inputs, against sums of the integers that it was given.
+void ExpectExactSums(WeightType type, ActivationFormat act, size_t k) {
+  const TileKernels& tiles = GetIntegerTileKernels(type.format, act);
+  const IntegerPanels panels(type, k);
+  const auto group = static_cast<size_t>(type.group);
+  for (size_t rows = 1; rows <= tiles.max_rows; ++rows) {
+    const Rows a = QuantizedRows(rows, k, type, act, tiles.row_format);
+    const size_t num_panels = tiles.PanelsPerTile(rows);
+    const size_t ldc = num_panels * kPanelWidth + 3;
+    std::vector<float> c(rows * ldc, 0.25f);
+    tiles.tile[rows - 1][num_panels - 1]({a.for_tile.data(),
+                                          panels.bytes.data(),
+                                          panels.layout.panel_bytes(),
+                                          k,
+                                          c.data(),
+                                          ldc,
+                                          {},
+                                          group});
+    for (size_t i = 0; i < c.size(); ++i) {
+      const size_t row = i / ldc;
+      const size_t column = i % ldc;
+      if (column >= num_panels * kPanelWidth) {
+        ASSERT_EQ(c[i], 0.25f) << "written outside at row " << row << ", column " << column;
+        continue;
+      }
+      double sum = 0.25;
+      double magnitude = 0.25;
+      const Int16Row& quantized = RowAt(a.as_int16, row);
+      for (size_t j = 0; j < k; ++j) {
+        const double product = static_cast<double>(quantized.scales[j / group]) *
+                               quantized.values[j] * panels.At(column, j);
+        sum += product;
+        magnitude += std::abs(product);
+      }
+      // Roundings: the sum as f32, the product of scales, and the addition, a group each.
+      const double groups = static_cast<double>(k) / static_cast<double>(group) + 1;
+      ASSERT_NEAR(c[i], sum, (groups + 3) * 0x1p-24 * magnitude)
+          << panels.layout.ToString() << ", " << rows << " rows, row " << row << ", column "
+          << column;
+    }
+  }
+}
+
 TEST_P(IntegerTileTest, EveryTileEqualsExactSumsOfEachGroup) {
   for (const WeightType type : kTypes) {
-    const TileKernels& tiles = GetIntegerTileKernels(type.format);
-    const auto group = static_cast<size_t>(type.group);
-    for (const size_t k : {size_t{0}, size_t{1}, size_t{5}, size_t{32}, size_t{100}, kBlockK}) {
-      const IntegerPanels panels(type, k);
-      for (size_t rows = 1; rows <= tiles.max_rows; ++rows) {
-        const std::vector<float> a = QuantizedRows(rows, k, group, 32767);
-        const size_t num_panels = tiles.PanelsPerTile(rows);
-        const size_t ldc = num_panels * kPanelWidth + 3;
-        std::vector<float> c(rows * ldc, 0.25f);
-        tiles.tile[rows - 1][num_panels - 1]({a.data(),
-                                              panels.bytes.data(),
-                                              panels.layout.panel_bytes(),
-                                              k,
-                                              c.data(),
-                                              ldc,
-                                              {},
-                                              group});
-        for (size_t i = 0; i < c.size(); ++i) {
-          const size_t row = i / ldc;
-          const size_t column = i % ldc;
-          if (column >= num_panels * kPanelWidth) {
-            ASSERT_EQ(c[i], 0.25f) << "written outside at row " << row << ", column " << column;
-            continue;
-          }
-          double sum = 0.25;
-          double magnitude = 0.25;
-          const QuantizedRow& quantized = RowAt(a, row);
-          for (size_t j = 0; j < k; ++j) {
-            const double product = static_cast<double>(quantized.scales[j / group]) *
-                                   quantized.values[j] * panels.At(column, j);
-            sum += product;
-            magnitude += std::abs(product);
-          }
-          // Roundings: the sum as f32, the product of scales, and the addition, a group each.
-          const double groups = static_cast<double>(k) / static_cast<double>(group) + 1;
-          ASSERT_NEAR(c[i], sum, (groups + 3) * 0x1p-24 * magnitude)
-              << panels.layout.ToString() << ", " << rows << " rows, row " << row << ", column "
-              << column;
-        }
+    for (const ActivationFormat act : kActivations) {
+      for (const size_t k : {size_t{0}, size_t{1}, size_t{5}, size_t{32}, size_t{100}, kBlockK}) {
+        ExpectExactSums(type, act, k);
       }
     }
   }
 }
 
 // A row's bits must not depend on the tile, nor on what is fetched ahead.
-TEST_P(IntegerTileTest, AllTilesGiveTheSameBits) {
+void ExpectSameBitsOfAllTiles(WeightType type, ActivationFormat act) {
   constexpr size_t kInputs = kBlockK - 1;
-  for (const WeightType type : kTypes) {
-    const TileKernels& tiles = GetIntegerTileKernels(type.format);
-    const IntegerPanels panels(type, kInputs);
-    const size_t stride = panels.layout.panel_bytes();
-    const auto group = static_cast<size_t>(type.group);
-    const std::vector<float> a = QuantizedRows(kMaxTileRows, kInputs, group, 127);
-    const size_t ldc = 2 * kPanelWidth;
-    std::vector<float> alone(tiles.max_rows * ldc);
-    for (size_t row = 0; row < tiles.max_rows; ++row) {
-      for (size_t panel = 0; panel < 2; ++panel) {
-        tiles.tile[0][0]({a.data() + row * kBlockK, panels.bytes.data() + panel * stride, stride,
-                          kInputs, alone.data() + row * ldc + panel * kPanelWidth, ldc,
-                          TilePrefetch{panels.bytes.data(), stride, 64}, group});
-      }
+  const TileKernels& tiles = GetIntegerTileKernels(type.format, act);
+  const IntegerPanels panels(type, kInputs);
+  const size_t stride = panels.layout.panel_bytes();
+  const auto group = static_cast<size_t>(type.group);
+  const std::vector<float> a =
+      QuantizedRows(kMaxTileRows, kInputs, type, act, tiles.row_format).for_tile;
+  const size_t ldc = 2 * kPanelWidth;
+  std::vector<float> alone(tiles.max_rows * ldc);
+  for (size_t row = 0; row < tiles.max_rows; ++row) {
+    for (size_t panel = 0; panel < 2; ++panel) {
+      tiles.tile[0][0]({a.data() + row * kBlockK, panels.bytes.data() + panel * stride, stride,
+                        kInputs, alone.data() + row * ldc + panel * kPanelWidth, ldc,
+                        TilePrefetch{panels.bytes.data(), stride, 64}, group});
     }
-    for (size_t rows = 1; rows <= tiles.max_rows; ++rows) {
-      std::vector<float> together(rows * ldc);
-      const size_t step = tiles.PanelsPerTile(rows);
-      for (size_t panel = 0; panel < 2; panel += step) {
-        tiles.tile[rows - 1][step - 1]({a.data(),
-                                        panels.bytes.data() + panel * stride,
-                                        stride,
-                                        kInputs,
-                                        together.data() + panel * kPanelWidth,
-                                        ldc,
-                                        {},
-                                        group});
-      }
-      EXPECT_EQ(std::memcmp(together.data(), alone.data(), together.size() * sizeof(float)), 0)
-          << type.ToString() << ", " << rows << " rows";
+  }
+  for (size_t rows = 1; rows <= tiles.max_rows; ++rows) {
+    std::vector<float> together(rows * ldc);
+    const size_t step = tiles.PanelsPerTile(rows);
+    for (size_t panel = 0; panel < 2; panel += step) {
+      tiles.tile[rows - 1][step - 1]({a.data(),
+                                      panels.bytes.data() + panel * stride,
+                                      stride,
+                                      kInputs,
+                                      together.data() + panel * kPanelWidth,
+                                      ldc,
+                                      {},
+                                      group});
     }
+    EXPECT_EQ(std::memcmp(together.data(), alone.data(), together.size() * sizeof(float)), 0)
+        << type.ToString() << ", " << rows << " rows";
   }
 }
 
-// The largest codes everywhere: 128 · 128 · 32767 stays below 2^31.
+TEST_P(IntegerTileTest, AllTilesGiveTheSameBits) {
+  for (const WeightType type : kTypes) {
+    for (const ActivationFormat act : kActivations) ExpectSameBitsOfAllTiles(type, act);
+  }
+}
+
+// The largest codes everywhere: 128 · 128 · 32767 stays below 2^31, and 15 · 127 twice in 16 bits
+// for 32 inputs. With both signs: a saturating sum would not show when it only grows.
 TEST_P(IntegerTileTest, TheLargestSumsDoNotOverflow) {
-  IntegerPanels panels({WeightFormat::kInt8, 128}, 128);
-  for (size_t i = 0; i + 32 < panels.layout.panel_bytes(); ++i) panels.bytes[i] = std::byte{0x80};
-  std::vector<float> a(kBlockK, 3.0f);
-  QuantizeRow(a.data(), 128, 128, 32767);
-  ASSERT_EQ(RowAt(a, 0).values[127], 32767);
-  float c[kPanelWidth] = {};
-  GetIntegerTileKernels(WeightFormat::kInt8)
-      .tile[0][0]({a.data(), panels.bytes.data(), 0, 128, c, kPanelWidth, {}, 128});
-  for (size_t column = 0; column < kPanelWidth; ++column) {
-    const double expected = 3.0 * 128 * panels.At(column, 0);
-    EXPECT_NEAR(c[column], expected, std::abs(expected) * 4 * 0x1p-24);
+  for (const WeightType type : kTypes) {
+    for (const ActivationFormat act : kActivations) {
+      const TileKernels& tiles = GetIntegerTileKernels(type.format, act);
+      const auto group = static_cast<size_t>(type.group);
+      for (const float x : {3.0f, -3.0f}) {
+        for (const std::byte code : {std::byte{0x00}, std::byte{0x80}, std::byte{0xFF}}) {
+          IntegerPanels panels(type, group);
+          std::fill_n(panels.bytes.begin(), panels.layout.panel_bytes() - 2 * kPanelWidth, code);
+          std::vector<float> a(kBlockK, x);
+          if (tiles.row_format == ActivationFormat::kInt8) {
+            QuantizeToInt8(a.data(), group, group, type.format);
+          } else {
+            const bool is_int8 = act == ActivationFormat::kInt8;
+            QuantizeToInt16(a.data(), group, group, is_int8 ? kLargestInt8 : kLargestInt16);
+          }
+          float c[kPanelWidth] = {};
+          tiles.tile[0][0]({a.data(), panels.bytes.data(), 0, group, c, kPanelWidth, {}, group});
+          for (size_t column = 0; column < kPanelWidth; ++column) {
+            double expected = 0;
+            for (size_t i = 0; i < group; ++i) expected += x * panels.At(column, i);
+            ASSERT_NEAR(c[column], expected, std::abs(expected) * 4 * 0x1p-24) << type.ToString();
+          }
+        }
+      }
+    }
   }
 }
 
@@ -183,14 +226,14 @@ TEST_P(IntegerTileTest, DecodedSlabsHoldScaleTimesCode) {
 TEST_P(IntegerTileTest, ActivationsAreWithinHalfAStepOfTheirGroup) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
-  for (const float largest : {32767.0f, 127.0f}) {
+  for (const float largest : {kLargestInt16, kLargestInt8}) {
     for (const size_t group : {32, 64, 128}) {
       for (const size_t k : {size_t{1}, size_t{33}, size_t{200}, kBlockK}) {
         std::vector<float> row(kBlockK, std::numeric_limits<float>::quiet_NaN());
         for (size_t i = 0; i < k; ++i) row[i] = normal(random) * (i % 50 == 0 ? 1000.0f : 1.0f);
         const std::vector<float> x = row;
-        QuantizeRow(row.data(), k, group, largest);
-        const QuantizedRow& out = RowAt(row, 0);
+        QuantizeToInt16(row.data(), k, group, largest);
+        const Int16Row& out = RowAt(row, 0);
         const size_t padded = (k + group - 1) / group * group;
         for (size_t begin = 0; begin < padded; begin += group) {
           int32_t sum = 0;
@@ -216,8 +259,8 @@ TEST_P(IntegerTileTest, PoisonStaysInItsGroupAndZerosAreZeros) {
   row[40] = -std::numeric_limits<float>::infinity();
   for (size_t i = 64; i < 96; ++i) row[i] = 0;
   for (size_t i = 96; i < 128; ++i) row[i] = 1e-38f;
-  QuantizeRow(row.data(), kBlockK, 32, 127);
-  const QuantizedRow& out = RowAt(row, 0);
+  QuantizeToInt16(row.data(), kBlockK, 32, 127);
+  const Int16Row& out = RowAt(row, 0);
   EXPECT_TRUE(std::isnan(out.scales[0]));
   EXPECT_TRUE(std::isnan(out.scales[1]));
   EXPECT_EQ(out.scales[2], 0);
@@ -226,6 +269,30 @@ TEST_P(IntegerTileTest, PoisonStaysInItsGroupAndZerosAreZeros) {
   EXPECT_EQ(out.values[96], 0);
   EXPECT_EQ(out.scales[4], 1.0f / 127);
   EXPECT_EQ(out.values[128], 127);
+}
+
+// Both rows hold the same integers, those of 8 bits in the order of a lane's planes.
+TEST_P(IntegerTileTest, RowsOfInt8HoldTheIntegersOfThoseOfInt16) {
+  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+    for (const size_t k : {size_t{1}, size_t{45}, kBlockK}) {
+      const WeightType type{format, 32};
+      const Rows rows = QuantizedRows(1, k, type, ActivationFormat::kInt8, ActivationFormat::kInt8);
+      const Int16Row& expected = RowAt(rows.as_int16, 0);
+      const auto& got = *reinterpret_cast<const Int8Row*>(rows.for_tile.data());
+      const size_t padded = (k + 31) / 32 * 32;
+      for (size_t i = 0; i < padded; ++i) {
+        const size_t nibble = kNibbleOfInput[i % kInt4PerLane];
+        const size_t place = format == WeightFormat::kInt8
+                                 ? i / kInt8PerLane * kInt8PerLane + kByteOfInput[i % kInt8PerLane]
+                                 : i / kInt4PerLane * kInt4PerLane + nibble % 2 * 4 + nibble / 2;
+        ASSERT_EQ(got.values[place], expected.values[i]) << "input " << i << " of " << k;
+      }
+      for (size_t g = 0; g < padded / 32; ++g) {
+        ASSERT_EQ(got.scales[g], expected.scales[g]);
+        ASSERT_EQ(got.sums[g], expected.sums[g]);
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, IntegerTileTest, testing::ValuesIn(AvailableIsas()), IsaName);

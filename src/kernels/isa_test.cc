@@ -64,11 +64,11 @@ class SelectedIsaTest : public EachIsaTest {};
 
 TEST_P(SelectedIsaTest, IsInForceAndHasItsOwnTiles) {
   EXPECT_EQ(CurrentIsa(), GetParam());
-  const TileKernels* mine = &GetIntegerTileKernels(WeightFormat::kInt4);
+  const TileKernels* mine = &GetIntegerTileKernels(WeightFormat::kInt4, ActivationFormat::kInt16);
   for (const std::string& other : AvailableIsas()) {
     if (other == GetParam()) continue;
     SelectIsa(other);
-    EXPECT_NE(&GetIntegerTileKernels(WeightFormat::kInt4), mine) << other;
+    EXPECT_NE(&GetIntegerTileKernels(WeightFormat::kInt4, ActivationFormat::kInt16), mine) << other;
   }
 }
 

@@ -1,10 +1,15 @@
-// SIMD bodies of the int8 kernels, for every instruction set.
+// SIMD bodies of the kernels that round floats to integers, for every instruction set.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/quantize.h"
 
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
+
+#include "kernels/quantized_row.h"
+#include "tensor/integer_panels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/quantize.cc"
@@ -74,6 +79,78 @@ float RoundToCodesRow(const float* HWY_RESTRICT x, size_t n, float scale, float 
   return hn::ReduceSum(d, sum);
 }
 
+// Returns the sum of the integers. n is a multiple of 32.
+template <typename Integer>
+HWY_INLINE int32_t RoundGroup(const float* HWY_RESTRICT x, size_t n, float inverse,
+                              Integer* HWY_RESTRICT values) {
+  const hn::CappedTag<float, 16> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<Integer, decltype(d)> dq;
+  auto sum = hn::Zero(di);
+  for (size_t i = 0; i < n; i += hn::Lanes(d)) {
+    const auto rounded = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, inverse)));
+    sum = hn::Add(sum, rounded);
+    hn::StoreU(hn::DemoteTo(dq, rounded), dq, values + i);
+  }
+  return hn::ReduceSum(di, sum);
+}
+
+template <typename Integer>
+HWY_INLINE QuantizedRow<Integer> RoundGroups(const float* row, size_t k, size_t group,
+                                             float largest) {
+  float x[kBlockK];
+  const size_t padded = (k + group - 1) / group * group;
+  std::memcpy(x, row, k * sizeof(float));
+  std::memset(x + k, 0, (padded - k) * sizeof(float));
+  QuantizedRow<Integer> out;
+  constexpr float kLeast = 1e-30f;
+  for (size_t begin = 0; begin < padded; begin += group) {
+    const size_t index = begin / group;
+    const float most = MaxAbsRow(x + begin, group);
+    if (most >= kLeast && std::isfinite(most)) {
+      out.scales[index] = most / largest;
+      out.sums[index] = RoundGroup(x + begin, group, largest / most, out.values + begin);
+    } else {
+      std::memset(out.values + begin, 0, group * sizeof(Integer));
+      out.scales[index] = most < kLeast ? 0 : std::numeric_limits<float>::quiet_NaN();
+      out.sums[index] = 0;
+    }
+  }
+  return out;
+}
+
+void QuantizeRowToInt16(float* row, size_t k, size_t group, float largest) {
+  const Int16Row out = RoundGroups<int16_t>(row, k, group, largest);
+  std::memcpy(row, &out, sizeof(out));
+}
+
+// Where 16 inputs of a row stand: four lanes of int8, or twice the two planes of an int4 lane.
+constexpr std::array<uint8_t, 16> InputOfPlace(WeightFormat format) {
+  std::array<uint8_t, 16> input{};
+  for (size_t i = 0; i < input.size(); ++i) {
+    const size_t nibble = kNibbleOfInput[i % kInt4PerLane];
+    const size_t place = format == WeightFormat::kInt8
+                             ? i / kInt8PerLane * kInt8PerLane + kByteOfInput[i % kInt8PerLane]
+                             : i / kInt4PerLane * kInt4PerLane + nibble % 2 * 4 + nibble / 2;
+    input[place] = static_cast<uint8_t>(i);
+  }
+  return input;
+}
+
+void QuantizeRowToInt8(float* row, size_t k, size_t group, WeightFormat format) {
+  Int8Row out = RoundGroups<int8_t>(row, k, group, kLargestInt8);
+  static constexpr std::array<uint8_t, 16> kInt8Order = InputOfPlace(WeightFormat::kInt8);
+  static constexpr std::array<uint8_t, 16> kInt4Order = InputOfPlace(WeightFormat::kInt4);
+  const hn::FixedTag<uint8_t, 16> d;
+  const auto order =
+      hn::LoadU(d, format == WeightFormat::kInt8 ? kInt8Order.data() : kInt4Order.data());
+  for (size_t i = 0; i < k; i += hn::Lanes(d)) {
+    auto* places = reinterpret_cast<uint8_t*>(out.values) + i;
+    hn::StoreU(hn::TableLookupBytes(hn::LoadU(d, places), order), d, places);
+  }
+  std::memcpy(row, &out, sizeof(out));
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace opst
@@ -85,6 +162,8 @@ namespace {
 HWY_EXPORT(MaxAbsRow);
 HWY_EXPORT(ToInt8Row);
 HWY_EXPORT(RoundToCodesRow);
+HWY_EXPORT(QuantizeRowToInt16);
+HWY_EXPORT(QuantizeRowToInt8);
 }  // namespace
 
 float MaxAbs(const float* x, size_t n) noexcept { return HWY_DYNAMIC_DISPATCH(MaxAbsRow)(x, n); }
@@ -94,6 +173,12 @@ void ToInt8(const float* x, size_t n, float scale, float offset, int8_t* q) noex
 float RoundToCodes(const float* x, size_t n, float scale, float inverse, float least, float most,
                    int8_t* codes) noexcept {
   return HWY_DYNAMIC_DISPATCH(RoundToCodesRow)(x, n, scale, inverse, least, most, codes);
+}
+void QuantizeToInt16(float* row, size_t k, size_t group, float largest) noexcept {
+  HWY_DYNAMIC_DISPATCH(QuantizeRowToInt16)(row, k, group, largest);
+}
+void QuantizeToInt8(float* row, size_t k, size_t group, WeightFormat format) noexcept {
+  HWY_DYNAMIC_DISPATCH(QuantizeRowToInt8)(row, k, group, format);
 }
 
 }  // namespace opst

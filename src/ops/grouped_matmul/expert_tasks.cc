@@ -4,8 +4,10 @@
 #include "ops/grouped_matmul/expert_tasks.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
+#include "base/thread_pool.h"
 #include "kernels/rows.h"
 
 namespace opst {
@@ -53,10 +55,45 @@ TaskScratch SliceTaskScratch(float* memory, size_t k) {
   return {memory, c, c + kRowsPerTask * kTaskColumns};
 }
 
-void GatherInputs(ConstTensorView x, int64_t row, size_t first_input, size_t length, float* out) {
-  const std::byte* source = x.row(row) + first_input * ByteSize(x.dtype());
-  ConvertToFloat(x.dtype(), source, length, out);
+size_t InputRows::RoundedFloats(const PanelProduct& product, size_t k, int64_t num_rows) {
+  if (!product.quantizes()) return 0;
+  return static_cast<size_t>(num_rows) * NumBlocks(k) * product.row_bytes() / sizeof(float);
+}
+
+void InputRows::Round(const Context& context, int64_t first_row, int64_t num_rows, float* memory) {
+  if (!product_.quantizes()) return;
+  constexpr int64_t kRowsPerRound = 16;
+  const size_t num_blocks = NumBlocks(static_cast<size_t>(x_.dim(1)));
+  first_row_ = first_row;
+  auto* out = reinterpret_cast<std::byte*>(memory);
+  const auto num_tasks = static_cast<size_t>((num_rows + kRowsPerRound - 1) / kRowsPerRound);
+  context.pool().ParallelFor(num_tasks, [&](size_t task, int) {
+    const int64_t begin = static_cast<int64_t>(task) * kRowsPerRound;
+    alignas(64) float row_block[kBlockK];
+    for (int64_t row = begin; row < std::min(begin + kRowsPerRound, num_rows); ++row) {
+      for (size_t block = 0; block < num_blocks; ++block) {
+        Gather(first_row + row, block, row_block);
+        std::memcpy(out + (static_cast<size_t>(row) * num_blocks + block) * product_.row_bytes(),
+                    row_block, product_.row_bytes());
+      }
+    }
+  });
+  rounded_ = out;
+}
+
+void InputRows::CopyBlock(int64_t row, size_t block, float* out) const {
+  if (rounded_ == nullptr) return Gather(row, block, out);
+  const size_t num_blocks = NumBlocks(static_cast<size_t>(x_.dim(1)));
+  const size_t place = static_cast<size_t>(row - first_row_) * num_blocks + block;
+  std::memcpy(out, rounded_ + place * product_.row_bytes(), product_.row_bytes());
+}
+
+void InputRows::Gather(int64_t row, size_t block, float* out) const {
+  const size_t length = BlockLength(static_cast<size_t>(x_.dim(1)), block);
+  const std::byte* source = x_.row(row) + block * kBlockK * ByteSize(x_.dtype());
+  ConvertToFloat(x_.dtype(), source, length, out);
   if (length % 2 != 0) out[length] = 0;
+  product_.PrepareRow(out, length);
 }
 
 }  // namespace opst

@@ -1,4 +1,5 @@
-// Tests that the tasks of a grouped product cover every row and panel exactly once.
+// Tests that the tasks of a grouped product cover every row and panel exactly once, and what they
+// read.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/grouped_matmul/expert_tasks.h"
@@ -6,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "ops/testing/matrix.h"
@@ -68,20 +70,53 @@ TEST(ExpertTasksTest, LongExpertsComeFirstAndAreSplitEvenly) {
   EXPECT_EQ(tasks[3].expert, 0);
 }
 
-TEST(ExpertTasksTest, GatheredInputsEndWithAZeroBehindAnOddLength) {
+PanelLayout LayoutOf(WeightType type, int64_t k) {
+  return {type.format, PanelOrder::kPlain, PanelLayout::kWidth, k, type.group};
+}
+
+TEST(ExpertTasksTest, BlocksOfFloatsEndWithAZeroBehindAnOddLength) {
   for (const DType dtype : {DType::kF32, DType::kBf16, DType::kF16}) {
-    const Matrix x = Matrix::Random(dtype, 3, 40, 1, 1, 2);
-    for (size_t first = 0; first < 40; first += 7) {
-      for (size_t length = 1; first + length <= 40; ++length) {
-        std::vector<float> out(43, -3.0f);
-        GatherInputs(x.view(), 2, first, length, out.data());
+    for (const int64_t k : {1, 7, 255, 256, 257, 300}) {
+      const Matrix x = Matrix::Random(dtype, 3, k, 1, 1, 2);
+      const PanelProduct product(LayoutOf({WeightFormat::kBf16}, k));
+      const InputRows rows(product, x.view());
+      for (size_t block = 0; block < NumBlocks(static_cast<size_t>(k)); ++block) {
+        std::vector<float> out(kBlockK + 2, -3.0f);
+        rows.CopyBlock(2, block, out.data());
+        const size_t length = BlockLength(static_cast<size_t>(k), block);
         for (size_t i = 0; i < length; ++i) {
-          ASSERT_EQ(out[i], x.At(2, static_cast<int64_t>(first + i)));
+          ASSERT_EQ(out[i], x.At(2, static_cast<int64_t>(block * kBlockK + i)));
         }
         if (length % 2 != 0) {
           ASSERT_EQ(out[length], 0.0f);
         }
         ASSERT_EQ(out[length + length % 2], -3.0f);
+      }
+    }
+  }
+}
+
+// Rows rounded once for all tasks are those that each task would make, also from the middle of x.
+TEST(ExpertTasksTest, RoundedRowsAreThoseOfATask) {
+  const Context context;
+  const Matrix x = Matrix::Random(DType::kBf16, 40, 512, 1, 1, 2);
+  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kInt8, WeightFormat::kInt4}) {
+    for (const ActivationFormat act : {ActivationFormat::kInt16, ActivationFormat::kInt8}) {
+      const PanelProduct product(LayoutOf(format, 512), act);
+      const InputRows each(product, x.view());
+      InputRows once(product, x.view());
+      std::vector<float> memory(InputRows::RoundedFloats(product, 512, 33));
+      EXPECT_EQ(memory.empty(), format == WeightFormat::kF32);
+      once.Round(context, 5, 33, memory.data());
+      for (int64_t row = 5; row < 38; ++row) {
+        for (size_t block = 0; block < 2; ++block) {
+          std::vector<float> expected(kBlockK);
+          std::vector<float> got(kBlockK);
+          each.CopyBlock(row, block, expected.data());
+          once.CopyBlock(row, block, got.data());
+          ASSERT_EQ(std::memcmp(got.data(), expected.data(), product.row_bytes()), 0)
+              << "row " << row << ", block " << block;
+        }
       }
     }
   }

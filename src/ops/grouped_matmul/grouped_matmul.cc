@@ -110,6 +110,14 @@ void GroupedMatmulTiled(const Context& context, const GroupedMatmulRequest& requ
   const auto num_workers = static_cast<size_t>(context.num_threads());
   const ScratchPool::Lease arena = context.scratch().Borrow();
   float* scratch_memory = arena->Take<float>(scratch_floats * num_workers);
+  InputRows rows(product, request.x);
+  const size_t rounded_floats =
+      InputRows::RoundedFloats(product, static_cast<size_t>(layout.in), request.x.dim(0));
+  const bool are_shared = layout.num_panels() > static_cast<int64_t>(kPanelsPerTask);
+  if (are_shared &&
+      rounded_floats * sizeof(float) <= context.config().GetBytes("stage1_buffer_size")) {
+    rows.Round(context, 0, request.x.dim(0), arena->Take<float>(rounded_floats));
+  }
   const auto run_task = [&](size_t index, int worker) {
     const ExpertTask& task = tasks[index];
     const int64_t first_row = offsets[static_cast<size_t>(task.expert)];
@@ -117,7 +125,7 @@ void GroupedMatmulTiled(const Context& context, const GroupedMatmulRequest& requ
         SliceTaskScratch(scratch_memory + static_cast<size_t>(worker) * scratch_floats,
                          static_cast<size_t>(layout.in));
     MultiplyTask(
-        product, layout, task, weights.expert(request.expert(task.expert)), request.x,
+        product, layout, task, weights.expert(request.expert(task.expert)), rows,
         [&](int64_t row) { return first_row + row; }, scratch);
     StoreTask(request, task, first_row, scratch);
   };

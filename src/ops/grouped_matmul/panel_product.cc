@@ -3,13 +3,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/grouped_matmul/panel_product.h"
 
+#include "kernels/quantized_row.h"
+
 namespace opst {
 
 namespace {
 
-const TileKernels& TilesOf(const PanelLayout& layout, bool quantizes) {
+constexpr size_t kRowsBoundByArithmetic = 4;  // about, of float weights
+
+const TileKernels& TilesOf(const PanelLayout& layout, ActivationFormat activations) {
   if (!IsInteger(layout.format)) return GetTileKernels(layout.format);
-  return quantizes ? GetIntegerTileKernels(layout.format) : GetTileKernels(WeightFormat::kF32);
+  if (activations == ActivationFormat::kF32) return GetTileKernels(WeightFormat::kF32);
+  return GetIntegerTileKernels(layout.format, activations);
 }
 
 }  // namespace
@@ -22,14 +27,35 @@ ActivationFormat ActivationFormatOf(const Config& config) {
 
 PanelProduct::PanelProduct(const PanelLayout& layout, ActivationFormat activations)
     : layout_(layout),
-      quantizes_(IsInteger(layout.format) && activations != ActivationFormat::kF32),
-      largest_(activations == ActivationFormat::kInt8 ? 127.0f : 32767.0f),
-      tiles_(TilesOf(layout, quantizes_)),
+      activations_(activations),
+      tiles_(TilesOf(layout, activations)),
       f32_tiles_(GetTileKernels(WeightFormat::kF32)),
       panel_stride_(layout.panel_bytes()) {}
 
 PanelProduct::PanelProduct(const PanelLayout& layout, size_t panel_stride) : PanelProduct(layout) {
   panel_stride_ = panel_stride;
+}
+
+void PanelProduct::PrepareRow(float* row, size_t k) const {
+  const auto group = static_cast<size_t>(layout_.group);
+  if (tiles_.row_format == ActivationFormat::kInt8) {
+    QuantizeToInt8(row, k, group, layout_.format);
+  } else if (tiles_.row_format == ActivationFormat::kInt16) {
+    const bool is_int8 = activations_ == ActivationFormat::kInt8;
+    QuantizeToInt16(row, k, group, is_int8 ? kLargestInt8 : kLargestInt16);
+  }
+}
+
+size_t PanelProduct::row_bytes() const {
+  switch (tiles_.row_format) {
+    case ActivationFormat::kF32:
+      break;
+    case ActivationFormat::kInt16:
+      return sizeof(Int16Row);
+    case ActivationFormat::kInt8:
+      return sizeof(Int8Row);
+  }
+  return kBlockK * sizeof(float);
 }
 
 void PanelProduct::Multiply(const BlockedRows& a, const std::byte* panels, size_t num_panels,
@@ -60,20 +86,23 @@ void PanelProduct::MultiplyBlock(const float* a_block, size_t num_rows, size_t b
 }
 
 // The weights that come after a pair of panels of a block; null at the end. Many rows walk a block
-// across all panels. Few rows walk a pair down to its end: panels of floats are streams so long
-// that the hardware sees them coming; of integers 18 KB at K = 2048, and fetching one block ahead
-// gave int8 a quarter, int4 a sixth more bandwidth.
-const std::byte* PanelProduct::WeightsAfter(const Place& place, bool has_many_rows) const {
+// across all panels. Few rows walk a pair down to its end: one or two rows of floats are bound by
+// memory, and their panels are streams so long that the hardware sees them coming, so that fetches
+// of ours only cost (a quarter of f32's bandwidth); of integers a panel is 18 KB at K = 2048, and
+// fetching one block ahead gave int8 a quarter, int4 a sixth more bandwidth. Where arithmetic takes
+// as long as memory the two must overlap: 8 rows of bf16 were 12 % faster.
+const std::byte* PanelProduct::WeightsAfter(const Place& place, size_t num_rows) const {
+  const bool has_many_rows = num_rows > tiles_.max_rows;
   const bool is_last_panel = place.panel + kMaxTilePanels >= place.num_panels;
   const bool is_last_block = place.block + 1 == NumBlocks(static_cast<size_t>(layout_.in));
   size_t block = place.block;
   size_t panel = place.panel;
+  if (is_last_panel && is_last_block) return nullptr;
   if (has_many_rows) {
-    if (is_last_panel && is_last_block) return nullptr;
     block += is_last_panel ? 1 : 0;
     panel = is_last_panel ? 0 : panel + kMaxTilePanels;
   } else {
-    if (!quantizes_ || (is_last_panel && is_last_block)) return nullptr;
+    if (!quantizes() && num_rows < kRowsBoundByArithmetic) return nullptr;
     panel += is_last_block ? kMaxTilePanels : 0;
     block = is_last_block ? 0 : block + 1;
   }
@@ -87,7 +116,7 @@ void PanelProduct::MultiplyPair(const float* a_block, size_t num_rows, const Pla
   // With several tiles of rows the slab is expanded once instead of in every tile: 8 % of the
   // tile's operations are conversions otherwise. Integers meet f32 rows only that way.
   const bool expands = IsInteger(layout_.format)
-                           ? !quantizes_
+                           ? !quantizes()
                            : layout_.format != WeightFormat::kF32 && has_many_rows;
   const std::byte* slab = place.panels + place.panel * panel_stride_ +
                           layout_.slab_bytes(static_cast<int64_t>(place.block * kBlockK));
@@ -95,7 +124,7 @@ void PanelProduct::MultiplyPair(const float* a_block, size_t num_rows, const Pla
               panel_stride_,
               std::min(kMaxTilePanels, place.num_panels - place.panel),
               BlockLength(static_cast<size_t>(layout_.in), place.block),
-              {WeightsAfter(place, has_many_rows), panel_stride_, 0}};
+              {WeightsAfter(place, num_rows), panel_stride_, 0}};
   if (expands) {
     group.slab = reinterpret_cast<const std::byte*>(scratch);
     group.panel_stride = kBlockK * kPanelWidth * sizeof(float);
@@ -117,10 +146,8 @@ void PanelProduct::MultiplyPair(const float* a_block, size_t num_rows, const Pla
 void PanelProduct::MultiplyGroup(const TileKernels& tiles, const float* a_block, size_t num_rows,
                                  const Group& group, float* c, size_t ldc) const {
   const size_t num_tiles = (num_rows + tiles.max_rows - 1) / tiles.max_rows;
-  const size_t num_chunks = (group.k + kPrefetchChunk - 1) / kPrefetchChunk;
   const size_t slab_bytes = layout_.slab_bytes(static_cast<int64_t>(group.k));
-  constexpr size_t kLine = 64;
-  const size_t share = slab_bytes / num_tiles / num_chunks / kLine * kLine + kLine;
+  const size_t share = slab_bytes / num_tiles + 1;
   size_t row = 0;
   for (size_t tile = 0; tile < num_tiles; ++tile) {
     const size_t height = num_rows / num_tiles + (tile < num_rows % num_tiles ? 1 : 0);
@@ -134,10 +161,10 @@ void PanelProduct::MultiplyGroup(const TileKernels& tiles, const float* a_block,
                           ldc,
                           {},
                           static_cast<size_t>(layout_.group)};
-      const size_t done = tile * num_chunks * share;
+      const size_t done = tile * share;
       if (group.next.slab != nullptr && done < slab_bytes) {
         request.prefetch = {group.next.slab + p * group.next.panel_stride + done,
-                            group.next.panel_stride, share};
+                            group.next.panel_stride, share * kBlockK / group.k};
       }
       tiles.tile[height - 1][step - 1](request);
     }

@@ -11,22 +11,20 @@
 
 #include "base/config.h"
 #include "kernels/gemm_tile.h"
-#include "kernels/quantized_row.h"
 #include "opst/packed_weights.h"
 
 namespace opst {
 
 // Rows of A are kept in blocks of kBlockK inputs: element (row, k) of block b = k / 256 stands at
 // b·block_stride + row·256 + k mod 256. Unused inputs of the last block up to an even count are 0.
-// Rows that were rounded to integers stand in the same places (QuantizedRow).
+// Rows that were rounded to integers stand in the same places (quantized_row.h).
 struct BlockedRows {
   const float* data = nullptr;
   size_t block_stride = 0;  // floats between blocks, ≥ rows · 256
   size_t num_rows = 0;
 };
 
-// What rows of A are rounded to when weights are integers: the setting `act`.
-enum class ActivationFormat : uint8_t { kF32, kInt16, kInt8 };
+// The setting `act`.
 ActivationFormat ActivationFormatOf(const Config& config);
 
 // Number of blocks of K inputs, and the inputs in block b.
@@ -46,9 +44,10 @@ class PanelProduct {
   PanelProduct(const PanelLayout& layout, size_t panel_stride);
 
   // Must be called once for every row of a block of A with its `k` inputs, before it is multiplied.
-  void PrepareRow(float* row, size_t k) const {
-    if (quantizes_) QuantizeRow(row, k, static_cast<size_t>(layout_.group), largest_);
-  }
+  void PrepareRow(float* row, size_t k) const;
+  // Whether that rounds the row to integers, and the bytes of a block that it then fills.
+  bool quantizes() const { return tiles_.row_format != ActivationFormat::kF32; }
+  size_t row_bytes() const;
 
   // Rows that one tile covers: with no more rows, weights are read in one sequential stream.
   size_t max_tile_rows() const { return tiles_.max_rows; }
@@ -70,7 +69,7 @@ class PanelProduct {
     size_t panel_stride;
     size_t num_panels;
     size_t k;
-    TilePrefetch next;  // bytes_per_chunk still unset
+    TilePrefetch next;  // bytes_per_block still unset
   };
   // A pair of panels and a block of inputs in the walk over a matrix.
   struct Place {
@@ -79,15 +78,14 @@ class PanelProduct {
     size_t block;
     size_t panel;  // first of the pair
   };
-  const std::byte* WeightsAfter(const Place& place, bool has_many_rows) const;
+  const std::byte* WeightsAfter(const Place& place, size_t num_rows) const;
   void MultiplyPair(const float* a_block, size_t num_rows, const Place& place, float* c, size_t ldc,
                     float* scratch) const;
   void MultiplyGroup(const TileKernels& tiles, const float* a_block, size_t num_rows,
                      const Group& group, float* c, size_t ldc) const;
 
   const PanelLayout layout_;
-  bool quantizes_;  // rows of A, for integer tiles
-  float largest_;   // integer of a quantised row
+  const ActivationFormat activations_;
   const TileKernels& tiles_;
   const TileKernels& f32_tiles_;
   size_t panel_stride_;

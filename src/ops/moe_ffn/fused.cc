@@ -33,10 +33,13 @@ FusedShape::FusedShape(const Context& context, const MoeFfnRequest& request)
   column_panels = ColumnPanels(down.num_panels(), context.num_threads());
   column_floats = static_cast<size_t>(column_panels) * kPanelWidth;
   worker_floats = TaskScratchFloats(hidden);
+  const PanelProduct up(request.experts->gate_up.layout(), activations);
+  input_floats = InputRows::RoundedFloats(up, hidden, 1);
 }
 
 size_t FusedShape::token_floats(int64_t top_k, int num_workers) const {
-  return static_cast<size_t>(top_k) * ffn_floats + static_cast<size_t>(num_workers) * column_floats;
+  return input_floats + static_cast<size_t>(top_k) * ffn_floats +
+         static_cast<size_t>(num_workers) * column_floats;
 }
 
 FusedChunk::FusedChunk(const MoeFfnRequest& request, const FusedShape& shape,
@@ -46,6 +49,7 @@ FusedChunk::FusedChunk(const MoeFfnRequest& request, const FusedShape& shape,
       chunk_(chunk),
       up_product_(request.experts->gate_up.layout(), shape.activations),
       down_product_(request.experts->down.layout(), shape.activations),
+      inputs_(up_product_, request.x),
       panel_activations_(request.experts->has_gate() ? PanelLayout::kPairWidth
                                                      : PanelLayout::kWidth),
       up_tasks_(MakeExpertTasks(chunk.row_counts, request.experts->gate_up.layout().num_panels(),
@@ -86,7 +90,7 @@ void FusedChunk::RunUp(size_t index, float* worker_scratch) const {
   const PackedWeights& weights = request_.experts->gate_up;
   const TaskScratch scratch = SliceTaskScratch(worker_scratch, shape_.hidden);
   MultiplyTask(
-      up_product_, weights.layout(), task, weights.expert(task.expert), request_.x,
+      up_product_, weights.layout(), task, weights.expert(task.expert), inputs_,
       [&](int64_t row) { return chunk_.token(task.expert, row); }, scratch);
   if (request_.experts->gate_up_bias.rank() > 0) AddUpBias(task, scratch.c);
   static_assert(kPanelsPerTask * PanelLayout::kPairWidth == kBlockK,

@@ -21,13 +21,15 @@ struct FusedShape {
   FusedShape(const Context& context, const MoeFfnRequest& request);
 
   size_t hidden;          // H
+  size_t input_floats;    // of a rounded row of x, 0 if none is
   size_t ffn_blocks;      // K-blocks of the activations
   size_t ffn_floats;      // floats of one activation row, whole blocks
   int64_t column_panels;  // panels of one column block of the down projection
   size_t column_floats;   // its columns
   ActivationFormat activations;
   size_t worker_floats;  // scratch of one worker, without the output block
-  // Floats per token of a chunk: activations of its k rows and, per worker, its output block.
+  // Floats per token of a chunk: its rounded row, the activations of its k rows and, per worker,
+  // its output block.
   size_t token_floats(int64_t top_k, int num_workers) const;
 };
 
@@ -37,6 +39,12 @@ class FusedChunk {
  public:
   FusedChunk(const MoeFfnRequest& request, const FusedShape& shape, const PlanChunk& chunk,
              int64_t rows_per_task, float* activations);
+
+  // Before phase 1: rounds the rows of x, where products take integers.
+  //   memory  input_floats of the shape for each token
+  void RoundInputs(const Context& context, float* memory) {
+    inputs_.Round(context, chunk_.first_token, chunk_.num_tokens, memory);
+  }
 
   size_t num_up_tasks() const { return up_tasks_.size(); }
   size_t num_down_tasks() const;
@@ -61,6 +69,7 @@ class FusedChunk {
   const PlanChunk& chunk_;
   PanelProduct up_product_;
   PanelProduct down_product_;
+  InputRows inputs_;
   int64_t panel_activations_;  // that one panel of gate_up makes
   std::vector<ExpertTask> up_tasks_;
   float* activations_;

@@ -90,18 +90,20 @@ int64_t ChunkTokens(const Context& context, const MoeFfnRequest& request, const 
 
 // The memory of one call, cut once for its largest chunk.
 struct FusedMemory {
+  float* inputs;
   float* activations;
   float* workers;     // worker_floats each
   float* out_blocks;  // chunk tokens x column_floats each
 };
 
 // The end of the first section is the barrier: all activations of the chunk are there.
-void RunChunk(const Context& context, const FusedShape& shape, const FusedChunk& chunk,
+void RunChunk(const Context& context, const FusedShape& shape, FusedChunk& chunk,
               int64_t num_tokens, const FusedMemory& memory) {
   const size_t out_block_floats = static_cast<size_t>(num_tokens) * shape.column_floats;
   const auto scratch = [&](int worker) {
     return memory.workers + static_cast<size_t>(worker) * shape.worker_floats;
   };
+  chunk.RoundInputs(context, memory.inputs);
   context.pool().ParallelFor(chunk.num_up_tasks(),
                              [&](size_t task, int worker) { chunk.RunUp(task, scratch(worker)); });
   context.pool().ParallelFor(chunk.num_down_tasks(), [&](size_t task, int worker) {
@@ -117,6 +119,7 @@ void MoeFfnFused(const Context& context, const MoeFfnRequest& request) {
   const int64_t chunk_tokens = ChunkTokens(context, request, shape);
   const auto tokens = static_cast<size_t>(chunk_tokens);
   const FusedMemory memory{
+      arena->Take<float>(tokens * shape.input_floats),
       arena->Take<float>(tokens * static_cast<size_t>(request.plan->top_k) * shape.ffn_floats),
       arena->Take<float>(workers * shape.worker_floats),
       arena->Take<float>(workers * tokens * shape.column_floats)};
@@ -124,7 +127,7 @@ void MoeFfnFused(const Context& context, const MoeFfnRequest& request) {
   for (int64_t first = 0; first < request.plan->num_tokens; first += chunk_tokens) {
     const int64_t count = std::min(chunk_tokens, request.plan->num_tokens - first);
     const PlanChunk plan_chunk(*request.plan, first, count);
-    const FusedChunk chunk(request, shape, plan_chunk, rows_per_task, memory.activations);
+    FusedChunk chunk(request, shape, plan_chunk, rows_per_task, memory.activations);
     RunChunk(context, shape, chunk, count, memory);
   }
 }
