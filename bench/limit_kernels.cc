@@ -52,11 +52,12 @@ double DotChainsWith(size_t length, float* sink) {
   for (size_t c = 0; c < kChains; ++c) {
     chain[c] = hn::BitCast(hn::DFromV<Sum>(), hn::Set(tiles::SumTag(), static_cast<int32_t>(c)));
   }
-  const tiles::SumVec ones = hn::Set(tiles::SumTag(), 0x01010101);
+  tiles::SumVec ones = hn::Set(tiles::SumTag(), 0x01010101);
   const auto weights = hn::BitCast(hn::DFromV<typename Dot::Weights>(), ones);
   for (size_t i = 0; i < length; ++i) {
     OPST_UNROLL
     for (size_t c = 0; c < kChains; ++c) {
+      ones = tiles::InThisOrder(ones);  // or the product would be moved out of the loop
       chain[c] = Dot::Add(ones, weights, chain[c]);
     }
   }

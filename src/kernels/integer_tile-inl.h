@@ -6,14 +6,14 @@
 // A lane of a panel holds four int8 or eight int4 of one column. Masks and shifts cut it into
 // planes of inputs that stand together: two of 16 bits, to be multiplied with activations of 16
 // bits, or four of 8 bits for those of 8. A plane times 32 bits of an activation row, broadcast,
-// gives sums of 32 bits. One plane of the largest tiles, in vectors of the instruction set:
-//                                 multiply, add            to unpack int8, int4   registers
-//   AVX-512 VNNI  12 rows x 2     24 dot products          3, 2.5 (pairs)         24 + 4 + 1 of 32
-//                                                          2, 3 (quads)
-//   AVX-512       the same tile   24 + 24                  the same               24 + 4 + 2 of 32
-//   AVX2           6 rows x 1     12 + 12                  3, 2.5 (pairs)         12 + 2 + 2 of 16
-// Quads without VNNI have sums of 16 bits, which hold 32 inputs of int4 (32 / 2 · 2 · 15 · 127
-// would not fit, a half of it each does: 8 quads · 2 · 15 · 127 = 30480); int8 takes the pairs.
+// gives sums of 32 bits. Operations for one plane of the largest tiles, and registers (sums +
+// planes + rest):
+//                                 multiply and add   unpack int8, int4           registers
+//   AVX-512 VNNI  12 rows x 2     24                 3, 3.5 (pairs) 2, 3 (quads) 24 + 2 + 3 of 32
+//   AVX-512       the same        24 + 24            the same                    24 + 2 + 4 of 32
+//   AVX2           6 rows x 1     12 + 12            3, 3.5 (pairs) 3 (quads)    12 + 2 + 2 of 16
+// Quads without VNNI are summed in 16 bits, which hold 32 inputs of int4: 8 quads · 2 · 15 · 127 =
+// 30480 in each half. Those of int8 would not fit; they take the pairs.
 
 #if defined(OPST_KERNELS_INTEGER_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef OPST_KERNELS_INTEGER_TILE_INL_H_
@@ -78,6 +78,16 @@ struct Int4Panel {
   }
 };
 
+// The same sums, but the compiler can't know it. It adds products to each other first otherwise,
+// and then has too few registers for them and the sums.
+template <class Sum>
+HWY_INLINE Sum InThisOrder(Sum sums) {
+#if HWY_ARCH_X86
+  asm("" : "+v"(sums.raw));
+#endif
+  return sums;
+}
+
 // How planes meet activations. kRun inputs of a group fit the accumulator of type Sum, 0 = all.
 struct PairDot {
   using Row = Int16Row;
@@ -94,7 +104,8 @@ struct PairDot {
   }
   // sums[j] + x[2j] · w[2j] + x[2j+1] · w[2j+1]
   static HWY_INLINE SumVec Add(SumVec x, PairVec w, SumVec sums) {
-    return hn::Add(sums, hn::WidenMulPairwiseAdd(SumTag(), hn::BitCast(PairTag(), x), w));
+    return InThisOrder(
+        hn::Add(sums, hn::WidenMulPairwiseAdd(SumTag(), hn::BitCast(PairTag(), x), w)));
   }
 };
 
@@ -119,8 +130,8 @@ struct ShortQuadDot : QuadDot {
   static HWY_INLINE PairVec Add(SumVec x, LaneVec w, PairVec sums) {
     const hn::Repartition<uint8_t, TileTag> du8;
     const hn::Repartition<int8_t, TileTag> di8;
-    return hn::Add(sums,
-                   hn::SatWidenMulPairwiseAdd(PairTag(), hn::BitCast(du8, w), hn::BitCast(di8, x)));
+    return InThisOrder(hn::Add(
+        sums, hn::SatWidenMulPairwiseAdd(PairTag(), hn::BitCast(du8, w), hn::BitCast(di8, x))));
   }
   static HWY_INLINE SumVec Widen(PairVec sums) {
     return hn::WidenMulPairwiseAdd(SumTag(), sums, hn::Set(PairTag(), 1));
@@ -154,17 +165,20 @@ HWY_INLINE const Row& RowOf(const TileRequest& request, size_t row) {
   return *reinterpret_cast<const Row*>(request.a + row * kBlockK);
 }
 
-// One plane of the lanes at inputs i … i + kPerLane of every row.
+// One plane of the lanes at inputs i … i + kPerLane of every row. `lanes` is one panel row of the
+// first panel. Where registers are few every plane loads it again: they hold the sums and the
+// planes, but not the lanes beside them.
 template <class Panel, class Dot, size_t kPlane, size_t kRows, size_t kPanels>
-HWY_INLINE void MultiplyPlane(const TileRequest& request, size_t i,
-                              const LaneVec (&lanes)[kPanels][kVecsPerPanel],
+HWY_INLINE void MultiplyPlane(const TileRequest& request, size_t i, const std::byte* lanes,
                               TileSums<typename Dot::Sum, kRows, kPanels>& sums) {
   typename Dot::Weights w[kPanels][kVecsPerPanel];
+  if constexpr (kVecsPerPanel > 1) asm("" : "+r"(lanes));  // the compiler would load once
   OPST_UNROLL
   for (size_t p = 0; p < kPanels; ++p) {
+    const auto* source = reinterpret_cast<const uint32_t*>(lanes + p * request.panel_stride);
     OPST_UNROLL
     for (size_t v = 0; v < kVecsPerPanel; ++v) {
-      w[p][v] = Dot::template Plane<Panel, kPlane>(lanes[p][v]);
+      w[p][v] = Dot::template Plane<Panel, kPlane>(hn::LoadU(LaneTag(), source + v * kTileLanes));
     }
   }
   OPST_UNROLL
@@ -186,16 +200,7 @@ template <class Panel, class Dot, size_t kRows, size_t kPanels, size_t... kPlane
 HWY_INLINE void MultiplyLanes(const TileRequest& request, const std::byte* row, size_t i,
                               TileSums<typename Dot::Sum, kRows, kPanels>& sums,
                               std::index_sequence<kPlane...>) {
-  LaneVec lanes[kPanels][kVecsPerPanel];
-  OPST_UNROLL
-  for (size_t p = 0; p < kPanels; ++p) {
-    const auto* source = reinterpret_cast<const uint32_t*>(row + p * request.panel_stride);
-    OPST_UNROLL
-    for (size_t v = 0; v < kVecsPerPanel; ++v) {
-      lanes[p][v] = hn::LoadU(LaneTag(), source + v * kTileLanes);
-    }
-  }
-  (MultiplyPlane<Panel, Dot, kPlane, kRows, kPanels>(request, i, lanes, sums), ...);
+  (MultiplyPlane<Panel, Dot, kPlane, kRows, kPanels>(request, i, row, sums), ...);
 }
 
 // Adds inputs [begin, end) to the sums and returns the panel row behind them.
