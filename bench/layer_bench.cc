@@ -75,9 +75,10 @@ Json RowJson(const LayerRow& row, const LayerShape& shape) {
           {"plain_loop_max_error_of_bound", ToJson(row.plain_max_error)}};
 }
 
-// Integers that meet f32 activations are multiplied as f32.
+// Integers that meet f32 activations are multiplied as f32. `act=auto` is measured by its faster
+// arithmetic.
 Arithmetic ArithmeticOf(const Context& context, WeightFormat format) {
-  const ActivationFormat activations = ActivationFormatOf(context.config());
+  const ActivationFormat activations = ActivationFormatOf(context.config(), kRowsBoundByArithmetic);
   if (activations == ActivationFormat::kF32 || !IsInteger(format)) return Arithmetic::kFma;
   const bool is_quads =
       GetIntegerTileKernels(format, activations).row_format == ActivationFormat::kInt8;

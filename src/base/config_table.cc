@@ -51,8 +51,9 @@ constexpr auto kTable = std::to_array<ConfigRow>({
      .default_value = "int16",
      .help =
          "what activations are rounded to where weights are int8 or int4, group by group: int16 "
-         "loses next to nothing, int8 loses about as much as int8 weights do, f32 nothing",
-     .choices = "int16|int8|f32"},
+         "loses next to nothing, int8 loses about as much as int8 weights do, f32 nothing; auto = "
+         "int8 from 4 rows a matrix on, else int16, so that a result depends on its batch",
+     .choices = "int16|int8|f32|auto"},
     {.key = "stage1_buffer_size",
      .environment = "OPST_STAGE1_BUFFER_SIZE",
      .type = ConfigType::kBytes,

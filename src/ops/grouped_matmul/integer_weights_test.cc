@@ -231,6 +231,21 @@ TEST(IntegerWeightsSettingTest, ForcedF32IsActF32) {
   EXPECT_TRUE(forced.HasSameBits(wanted));
 }
 
+TEST(IntegerWeightsSettingTest, AutoIsInt8FromFourRowsAMatrixOn) {
+  const Context context = MakeContext(1, {{"act", "auto"}});
+  const IntegerWeights weights(context, WeightFormat::kInt4, 2, 20, 70, PanelOrder::kPlain, 2);
+  for (const int64_t rows : {6, 7, 8, 30}) {
+    const Matrix x = Matrix::Random(DType::kF32, rows, 70, 1);
+    const std::vector<int64_t> offsets{0, rows / 2, rows};
+    Matrix wanted(DType::kF32, rows, 20);
+    Matrix got(DType::kF32, rows, 20);
+    const Context named = MakeContext(1, {{"act", rows >= 8 ? "int8" : "int16"}});
+    GroupedMatmul(named, x.view(), offsets, weights.packed, wanted.view());
+    GroupedMatmul(context, x.view(), offsets, weights.packed, got.view());
+    EXPECT_TRUE(got.HasSameBits(wanted)) << rows << " rows";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isa, IntegerWeightsTest, testing::ValuesIn(AvailableIsas()), IsaName);
 
 }  // namespace

@@ -9,8 +9,6 @@ namespace opst {
 
 namespace {
 
-constexpr size_t kRowsBoundByArithmetic = 4;  // about, of float weights
-
 const TileKernels& TilesOf(const PanelLayout& layout, ActivationFormat activations) {
   if (!IsInteger(layout.format)) return GetTileKernels(layout.format);
   if (activations == ActivationFormat::kF32) return GetTileKernels(WeightFormat::kF32);
@@ -19,10 +17,12 @@ const TileKernels& TilesOf(const PanelLayout& layout, ActivationFormat activatio
 
 }  // namespace
 
-ActivationFormat ActivationFormatOf(const Config& config) {
+ActivationFormat ActivationFormatOf(const Config& config, double rows_per_matrix) {
   const std::string_view name = config.GetChoice("act");
   if (config.GetBool("force_fp32") || name == "f32") return ActivationFormat::kF32;
-  return name == "int8" ? ActivationFormat::kInt8 : ActivationFormat::kInt16;
+  const bool is_int8 =
+      name == "int8" || (name == "auto" && rows_per_matrix >= kRowsBoundByArithmetic);
+  return is_int8 ? ActivationFormat::kInt8 : ActivationFormat::kInt16;
 }
 
 PanelProduct::PanelProduct(const PanelLayout& layout, ActivationFormat activations)
@@ -102,7 +102,7 @@ const std::byte* PanelProduct::WeightsAfter(const Place& place, size_t num_rows)
     block += is_last_panel ? 1 : 0;
     panel = is_last_panel ? 0 : panel + kMaxTilePanels;
   } else {
-    if (!quantizes() && num_rows < kRowsBoundByArithmetic) return nullptr;
+    if (!quantizes() && static_cast<double>(num_rows) < kRowsBoundByArithmetic) return nullptr;
     panel += is_last_block ? kMaxTilePanels : 0;
     block = is_last_block ? 0 : block + 1;
   }

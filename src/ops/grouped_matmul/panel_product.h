@@ -24,8 +24,10 @@ struct BlockedRows {
   size_t num_rows = 0;
 };
 
-// The setting `act`.
-ActivationFormat ActivationFormatOf(const Config& config);
+// The setting `act`. With `auto`, products of at least kRowsBoundByArithmetic rows for each of
+// their matrices take int8: fewer are bound by memory, and int16 costs nothing.
+constexpr double kRowsBoundByArithmetic = 4;
+ActivationFormat ActivationFormatOf(const Config& config, double rows_per_matrix);
 
 // Number of blocks of K inputs, and the inputs in block b.
 inline size_t NumBlocks(size_t k) { return (k + kBlockK - 1) / kBlockK; }
