@@ -11,6 +11,7 @@
 
 #include "base/thread_pool.h"
 #include "opst/pack.h"
+#include "tensor/integer_panels.h"
 
 namespace opst::bench {
 namespace {
@@ -32,11 +33,25 @@ float SmallInteger(uint32_t hash) {
 // -8 … 7; their standard deviation is 4.6.
 float Nibble(uint32_t hash) { return static_cast<float>(static_cast<int32_t>(hash >> 28) - 8); }
 
+// 4-bit floats, doubled; their standard deviation is 5.9.
+float SmallFloat(uint32_t hash) { return kMxfp4Values[hash >> 28]; }
+
+// Numbers that a format holds exactly beside their group's extreme.
+struct Numbers {
+  float (*number)(uint32_t hash);
+  float deviation;
+  float extreme;
+};
+
+Numbers NumbersOf(WeightFormat format) {
+  if (format == WeightFormat::kInt4) return {Nibble, 4.6f, -8.0f};
+  if (format == WeightFormat::kMxfp4) return {SmallFloat, 5.9f, 12.0f};
+  return {SmallInteger, 73.0f, 127.0f};
+}
+
 // The first of every group is the extreme, so that the group's scale is `scale` exactly.
 void FillMatrix(WeightFormat format, uint32_t seed, int64_t num_rows, int64_t in, float* out) {
-  const bool is_int4 = format == WeightFormat::kInt4;
-  const float deviation = is_int4 ? 4.6f : 73.0f;
-  const float extreme = is_int4 ? -8.0f : 127.0f;
+  const auto [number, deviation, extreme] = NumbersOf(format);
   const float root = std::sqrt(static_cast<float>(in));
   const float scale = std::exp2(-std::round(std::log2(deviation * root)));
   for (int64_t row = 0; row < num_rows; ++row) {
@@ -44,8 +59,7 @@ void FillMatrix(WeightFormat format, uint32_t seed, int64_t num_rows, int64_t in
     for (int64_t k = 0; k < in; ++k) {
       const uint32_t hash = Hash(row_seed + static_cast<uint32_t>(k));
       const bool is_extreme = IsInteger(format) && k % kDefaultGroup == 0;
-      const float number = is_int4 ? Nibble(hash) : SmallInteger(hash);
-      out[row * in + k] = scale * (is_extreme ? extreme : number);
+      out[row * in + k] = scale * (is_extreme ? extreme : number(hash));
     }
   }
 }

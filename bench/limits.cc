@@ -99,7 +99,8 @@ void AddTiles(Session& session) {
                   [&] { return SampleTile(session.context, format, kF32, workers); });
     });
   }
-  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+  for (const WeightFormat format :
+       {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kMxfp4}) {
     for (const ActivationFormat act : {kInt16, kInt8}) {
       const std::string_view act_name = act == kInt16 ? "int16" : "int8";
       session.ForWorkers([&](Workers workers) {

@@ -32,8 +32,11 @@ struct ConvertOptions {
   bool is_strict = false;   // config.json fields that no rule names are errors, not warnings
   // What quantised tensors of the source become: f32, bf16 or f16. Others keep their dtype.
   DType expanded = DType::kBf16;
-  // What the matrices of experts, dense blocks and attention are rounded to: int8 or int4. Router,
-  // norms, biases, embeddings, the head and the latent matrices of heads keep their dtype.
+  // Whether that holds for experts in MXFP4, too, which else stay as they are.
+  bool expands_mxfp4 = false;
+  // What the matrices of experts, dense blocks and attention are rounded to: int8 or int4, or those
+  // of experts alone to mxfp4. Router, norms, biases, embeddings, the head and the latent matrices
+  // of heads keep their dtype.
   std::optional<WeightType> quantized = {};
   MoeOfDenseOptions moe_of_dense = {};
   // Called with the tensor bytes written so far and the length of the file, from the calling

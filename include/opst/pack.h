@@ -18,11 +18,12 @@ namespace opst {
 // The source dtype's bits are kept when it is the layout's format; other floats are rounded to
 // nearest even. Integers are rounded to nearest: int8 with the scale max|w| / 127 of the group,
 // int4 with the one of nine scales near max|w| / 8 that has the smallest squared error. |error| ≤
-// scale/2 for int8, ≤ 2 scales for int4. Weights that are such numbers already, as Q8_0 and Q4_0 of
-// ggml are in groups of 32, keep their bits. A group of zeros has scale 1. Runs on the calling
-// thread. Throws kInvalidArgument before anything is written when shapes, dtype, order, group or
-// alignment do not fit or memory overlaps; and, with `out` partly written, for a weight that
-// integers can't hold: NaN, infinite, or so large that its scale is beyond f16.
+// scale/2 for int8, ≤ 2 scales for int4; mxfp4 with the power of two that puts max|w| into 7 … 14,
+// |error| ≤ 2 scales. Weights that are such numbers already, as Q8_0 and Q4_0 of ggml are in groups
+// of 32, keep their bits, those of MXFP4 files their values. A group of zeros has scale 1. Runs on
+// the calling thread. Throws kInvalidArgument before anything is written when shapes, dtype, order,
+// group or alignment do not fit or memory overlaps; and, with `out` partly written, for a weight
+// that integers can't hold: NaN, infinite, or so large that its scale is beyond f16.
 void PackMatrix(const PanelLayout& layout, ConstTensorView weights, std::byte* out);
 
 // The same for order kGateUp: gate [F, K] and up [F, K], layout.out = 2F.

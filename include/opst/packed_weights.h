@@ -23,9 +23,13 @@ enum class WeightFormat : uint8_t {
   kF16,
   kInt8,  // scale · q, q = -128 … 127, one f16 scale for a group of inputs of one output column
   kInt4,  // scale · (q - 8), q = 0 … 15, the same scales
+  // scale · 2·f, f one of ±0, 0.5, 1, 1.5, 2, 3, 4, 6 (the 4-bit floats of OCP's microscaling
+  // formats), the scale a power of two for a group of 32
+  kMxfp4,
 };
 
-std::string_view Name(WeightFormat format);  // "f32", "bf16", "f16", "int8", "int4"
+std::string_view Name(WeightFormat format);  // "f32", "bf16", "f16", "int8", "int4", "mxfp4"
+// Whether weights are small integers times a scale for their group; those of mxfp4 are 0 … ±12.
 inline bool IsInteger(WeightFormat format) { return format >= WeightFormat::kInt8; }
 // Of a model float dtype; kInvalidArgument for any other.
 WeightFormat FormatOf(DType dtype);
@@ -42,7 +46,7 @@ struct WeightType {
   int64_t group = kDefaultGroup;
 
   constexpr WeightType() = default;
-  // Implicit: most callers name a format alone.
+  // Implicit: most callers name a format alone. Groups of mxfp4 are of 32 inputs.
   constexpr WeightType(WeightFormat weight_format, int64_t group_length = kDefaultGroup)  // NOLINT
       : format(weight_format), group(group_length) {}
   bool operator==(const WeightType&) const = default;
@@ -63,6 +67,7 @@ enum class PanelOrder : uint8_t {
 //   int8  64-byte rows: 16 lanes of 32 bits, lane = column, its bytes are inputs k, k+2, k+1, k+3
 //   int4  64-byte rows: 16 lanes, lane = column, its nibbles from the lowest are inputs
 //         k, k+2, k+4, k+6, k+1, k+3, k+5, k+7
+//   mxfp4 as int4; a nibble is a 4-bit float: sign, two bits of exponent, one of mantissa
 // After the rows of every group integer panels have the group's 16 scales (f16). Inside a lane the
 // order is such that 16-bit halves, masked and shifted, are pairs of neighbouring inputs.
 // Columns beyond N and inputs beyond K, up to a pair or a group, are zeros. In kGateUp, N = 2F:
@@ -90,7 +95,7 @@ struct PanelLayout {
   // Row of W held in lane `lane` of panel `panel`; -1 for padding.
   int64_t SourceRow(int64_t panel, int64_t lane) const;
   // Byte offset inside the matrix of W's element in lane `lane` of panel `panel` at input k; for
-  // int4 of the byte that holds it.
+  // int4 and mxfp4 of the byte that holds it.
   size_t ElementOffset(int64_t panel, int64_t lane, int64_t k) const;
   // Of the element's scale; of integer formats.
   size_t ScaleOffset(int64_t panel, int64_t lane, int64_t k) const;

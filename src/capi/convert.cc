@@ -14,13 +14,14 @@ ConvertOptions ToCpp(const Call& call, const opst_context* context,
   ConvertOptions result{.overwrites = call.Claim(options.overwrites, "overwrites"),
                         .is_strict = call.Claim(options.is_strict, "is_strict"),
                         .expanded = call.Choice<DType>(options.expanded, "expanded"),
+                        .expands_mxfp4 = call.Claim(options.expands_mxfp4, "expands_mxfp4"),
                         .moe_of_dense = {.kind = call.Choice<MoeOfDenseOptions::Kind>(
                                              options.moe_of_dense, "moe_of_dense"),
                                          .num_experts = options.num_experts,
                                          .top_k = options.top_k}};
   if (options.quantized != OPST_WEIGHTS_KEPT) {
     const auto format = call.Choice<WeightFormat>(options.quantized, "quantized");
-    OPST_CHECK_CALL(call, IsInteger(format), "quantized", "must be int8, int4 or kept",
+    OPST_CHECK_CALL(call, IsInteger(format), "quantized", "must be int8, int4, mxfp4 or kept",
                     Name(format));
     result.quantized = WeightType(format, options.group);
   }

@@ -203,7 +203,7 @@ ConvertReport Convert(const Context& context, const std::string& path, const std
     report.family = config.family;
     ReportUnknownFields(context, source->config_path(), report, options);
     const SourceMap sources(*source, FindFamily(config.family, source->config_path()), config,
-                            options.quantized);
+                            options);
     report.num_source_tensors = source->num_stored_tensors();
     report.source_bytes = source->stored_bytes();
     report.unused_tensors = sources.unused();

@@ -127,10 +127,12 @@ void GgufSource::AddSlice(std::string name, const Stored& stored, std::vector<in
                           int64_t first_row) {
   const DType dtype = DTypeFor(stored);
   if (stored.tensor->type->quant) {
-    return AddExpanded(std::move(name), dtype, std::move(shape),
-                       [stored, first_row](int64_t first, int64_t count, float* out) {
-                         ReadRows(stored, first_row + first, count, out);
-                       });
+    return AddExpanded(
+        std::move(name), dtype, std::move(shape),
+        [stored, first_row](int64_t first, int64_t count, float* out) {
+          ReadRows(stored, first_row + first, count, out);
+        },
+        *stored.tensor->type->quant == QuantType::kMxfp4);
   }
   const uint64_t offset =
       stored.tensor->offset +

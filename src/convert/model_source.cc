@@ -33,7 +33,7 @@ void ModelSource::AddPlain(std::string name, std::string dtype, std::vector<int6
 }
 
 void ModelSource::AddExpanded(std::string name, DType dtype, std::vector<int64_t> shape,
-                              RowReader read) {
+                              RowReader read, bool is_mxfp4) {
   const auto bits = static_cast<uint32_t>(8 * ByteSize(dtype));
   const auto num_bytes = TensorBytes(shape, bits);
   OPST_CHECK_IO(num_bytes.has_value(), folder_, "expanded tensors must stay below 2^60 bytes",
@@ -41,7 +41,8 @@ void ModelSource::AddExpanded(std::string name, DType dtype, std::vector<int64_t
   entries_.push_back(
       {{std::move(name), std::string(SafetensorsSpelling(dtype)), std::move(shape), 0, *num_bytes},
        nullptr,
-       std::move(read)});
+       std::move(read),
+       is_mxfp4});
   tensors_.push_back({entries_.size() - 1, &entries_.back().tensor});
 }
 

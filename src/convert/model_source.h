@@ -62,6 +62,8 @@ class ModelSource {
   SourceBytes Read(const SourceTensor& source) const {
     return Read(source, 0, source.tensor->num_bytes);
   }
+  // Whether the file stores it as MXFP4, in groups along the inputs of the matrix.
+  bool IsMxfp4(const SourceTensor& source) const { return entries_[source.shard].is_mxfp4; }
 
  protected:
   ModelSource() = default;
@@ -73,7 +75,8 @@ class ModelSource {
 
   void AddPlain(std::string name, std::string dtype, std::vector<int64_t> shape, ByteReader read);
   // Rows are rounded to `dtype`, one of f32, bf16, f16.
-  void AddExpanded(std::string name, DType dtype, std::vector<int64_t> shape, RowReader read);
+  void AddExpanded(std::string name, DType dtype, std::vector<int64_t> shape, RowReader read,
+                   bool is_mxfp4 = false);
   // After the last Add. Throws kIo when a name was given twice.
   void IndexNames();
 
@@ -91,6 +94,7 @@ class ModelSource {
     SafetensorsTensor tensor;
     ByteReader bytes;  // one of the two
     RowReader rows;
+    bool is_mxfp4 = false;
   };
 
   SourceBytes ReadExpanded(const Entry& entry, DType dtype, uint64_t begin,

@@ -165,8 +165,9 @@ bool SafetensorsSource::AddMxfp4(const SourceTensor& source, DType expanded) {
   const SourceTensor& scale = Part(Concat(*stem, "_scales"), "U8", {shape[0], shape[1], shape[2]});
   parts_.insert(source.name());
   const Mxfp4Matrix matrix{&checkpoint_, &source, &scale, shape[1], shape[2]};
-  AddExpanded(*stem, expanded, {shape[0], 32 * shape[2], shape[1]},
-              [matrix](int64_t first, int64_t n, float* out) { matrix.Rows(first, n, out); });
+  AddExpanded(
+      *stem, expanded, {shape[0], 32 * shape[2], shape[1]},
+      [matrix](int64_t first, int64_t n, float* out) { matrix.Rows(first, n, out); }, true);
   return true;
 }
 

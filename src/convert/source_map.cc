@@ -48,8 +48,12 @@ std::string MappedTensor::source_names() const {
 }
 
 SourceMap::SourceMap(const ModelSource& checkpoint, const Family& family, const ModelConfig& config,
-                     std::optional<WeightType> quantized)
-    : checkpoint_(checkpoint), family_(family), config_(config), quantized_(quantized) {
+                     const ConvertOptions& options)
+    : checkpoint_(checkpoint),
+      family_(family),
+      config_(config),
+      quantized_(options.quantized),
+      expands_mxfp4_(options.expands_mxfp4) {
   for (const PackedTensor& packed : PackedTensors(config)) tensors_.push_back(Map(packed));
   if (config.ties_embeddings) CheckTiedHead();
   CheckAllUsed();
@@ -99,7 +103,11 @@ MappedTensor SourceMap::Map(const PackedTensor& packed) {
   MappedTensor mapped{packed, WeightFormat::kF32, SourcesOf(packed)};
   const SourceTensor& first = *mapped.matrices.front().parts.front().tensor;
   mapped.type = FormatOfSource(first, checkpoint_.folder());
-  if (quantized_ && packed.is_quantizable()) mapped.type = *quantized_;
+  if (quantized_ && packed.is_quantizable_to(quantized_->format)) {
+    mapped.type = *quantized_;
+  } else if (KeepsMxfp4(mapped)) {
+    mapped.type = WeightFormat::kMxfp4;
+  }
   for (const SourceMatrix& source : mapped.matrices) {
     for (const SourceRows& part : source.parts) {
       OPST_CHECK_IO(part.tensor->tensor->dtype == first.tensor->dtype, checkpoint_.folder(),
@@ -108,6 +116,17 @@ MappedTensor SourceMap::Map(const PackedTensor& packed) {
     }
   }
   return mapped;
+}
+
+bool SourceMap::KeepsMxfp4(const MappedTensor& mapped) const {
+  if (expands_mxfp4_ || quantized_) return false;
+  if (!mapped.packed.is_quantizable_to(WeightFormat::kMxfp4)) return false;
+  return std::all_of(
+      mapped.matrices.begin(), mapped.matrices.end(), [&](const SourceMatrix& source) {
+        return std::all_of(source.parts.begin(), source.parts.end(), [&](const SourceRows& part) {
+          return checkpoint_.IsMxfp4(*part.tensor);
+        });
+      });
 }
 
 // Some writers save the head although it is the embedding; it must then hold the same bytes.

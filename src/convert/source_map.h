@@ -15,6 +15,7 @@
 #include "convert/model_source.h"
 #include "model/family.h"
 #include "model/packed_tensors.h"
+#include "opst/convert.h"
 
 namespace opst {
 
@@ -53,15 +54,15 @@ struct MappedTensor {
 class SourceMap {
  public:
   // Throws kIo naming missing tensors, wrong shapes, mixed dtypes, and source tensors left over.
-  //   quantized  what matrices that may be rounded become; none = they keep their dtype
   SourceMap(const ModelSource& checkpoint, const Family& family, const ModelConfig& config,
-            std::optional<WeightType> quantized = std::nullopt);
+            const ConvertOptions& options = {});
 
   const std::vector<MappedTensor>& tensors() const { return tensors_; }
   const std::vector<std::string>& unused() const { return unused_; }
 
  private:
   MappedTensor Map(const PackedTensor& packed);
+  bool KeepsMxfp4(const MappedTensor& mapped) const;
   // In source_roles.cc: what fills a tensor of each role.
   std::vector<SourceMatrix> SourcesOf(const PackedTensor& packed);
   SourceMatrix GatedPair(const PackedTensor& packed, std::string_view gate, std::string_view up);
@@ -83,6 +84,7 @@ class SourceMap {
   const Family& family_;
   const ModelConfig& config_;
   std::optional<WeightType> quantized_;
+  bool expands_mxfp4_;
   std::vector<MappedTensor> tensors_;
   std::set<std::string_view> used_;
   std::vector<std::string> unused_;

@@ -60,7 +60,8 @@ VerifyReport Verify(const Context& context, const std::string& path, const std::
   return NamingOutOfMemory(packed, [&] {
     const std::unique_ptr<const ModelSource> source = OpenSource(path, options);
     const ModelConfig config = ReadModelConfig(source->config_json(), source->config_path());
-    const SourceMap sources(*source, FindFamily(config.family, source->config_path()), config);
+    const SourceMap sources(*source, FindFamily(config.family, source->config_path()), config,
+                            options);
     const Model model = Model::Load(context, packed);
     OPST_CHECK_IO(model.config().ToJson() == config.ToJson(), packed,
                   "the file must have the recipe of the source", model.config().ToJson());

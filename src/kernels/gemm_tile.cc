@@ -18,8 +18,9 @@ const TileKernels& GetTileKernels(WeightFormat format) {
 
 const TileKernels& GetIntegerTileKernels(WeightFormat format, ActivationFormat activations) {
   assert(IsInteger(format) && activations != ActivationFormat::kF32);
-  return format == WeightFormat::kInt8 ? TileKernelsInt8(activations)
-                                       : TileKernelsInt4(activations);
+  if (format == WeightFormat::kInt8) return TileKernelsInt8(activations);
+  if (format == WeightFormat::kInt4) return TileKernelsInt4(activations);
+  return TileKernelsMxfp4(activations);
 }
 
 void DecodeSlab(WeightType type, const std::byte* slab, size_t k, float* out) noexcept {
@@ -34,6 +35,8 @@ void DecodeSlab(WeightType type, const std::byte* slab, size_t k, float* out) no
       return DecodeSlabInt8(slab, k, static_cast<size_t>(type.group), out);
     case WeightFormat::kInt4:
       return DecodeSlabInt4(slab, k, static_cast<size_t>(type.group), out);
+    case WeightFormat::kMxfp4:
+      return DecodeSlabMxfp4(slab, k, static_cast<size_t>(type.group), out);
   }
 }
 

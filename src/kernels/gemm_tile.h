@@ -63,7 +63,7 @@ struct TileKernels {
 // The tiles of the best instruction set allowed (see isa.h), of f32, bf16 or f16 weights.
 const TileKernels& GetTileKernels(WeightFormat format);
 
-// Tiles of int8 or int4 weights for activations of 16 or 8 bits; `a` holds an Int16Row or Int8Row
+// Tiles of integer weights for activations of 16 or 8 bits; `a` holds an Int16Row or Int8Row
 // every kBlockK floats:
 //   c[r · ldc + 16 p + j] += Σ_g scale(r, g) · scale(p, j, g) · Σ_{k in g} q(r, k) · q(p, j, k)
 // Sums inside a group are exact; groups g are added in ascending order, in f32. So the bits are

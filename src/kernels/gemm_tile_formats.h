@@ -14,11 +14,13 @@ const TileKernels& TileKernelsBf16();
 const TileKernels& TileKernelsF16();
 const TileKernels& TileKernelsInt8(ActivationFormat activations);
 const TileKernels& TileKernelsInt4(ActivationFormat activations);
+const TileKernels& TileKernelsMxfp4(ActivationFormat activations);
 void DecodeSlabF32(const std::byte* slab, size_t k, float* out) noexcept;
 void DecodeSlabBf16(const std::byte* slab, size_t k, float* out) noexcept;
 void DecodeSlabF16(const std::byte* slab, size_t k, float* out) noexcept;
 void DecodeSlabInt8(const std::byte* slab, size_t k, size_t group, float* out) noexcept;
 void DecodeSlabInt4(const std::byte* slab, size_t k, size_t group, float* out) noexcept;
+void DecodeSlabMxfp4(const std::byte* slab, size_t k, size_t group, float* out) noexcept;
 
 }  // namespace opst
 

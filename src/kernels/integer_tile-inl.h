@@ -3,17 +3,17 @@
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lane of a panel holds four int8 or eight int4 of one column. Masks and shifts cut it into
-// planes of inputs that stand together: two of 16 bits, to be multiplied with activations of 16
-// bits, or four of 8 bits for those of 8. A plane times 32 bits of an activation row, broadcast,
-// gives sums of 32 bits. Operations for one plane of the largest tiles, and registers (sums +
-// planes + rest):
+// A lane of a panel holds four int8 or eight int4 or 4-bit floats of one column. Masks and shifts
+// cut it into planes of inputs that stand together: two of 16 bits, to be multiplied with
+// activations of 16 bits, or four of 8 bits for those of 8. A plane times 32 bits of an activation
+// row, broadcast, gives sums of 32 bits. Operations for one plane of the largest tiles, and
+// registers (sums + planes + rest):
 //                                 multiply and add   unpack int8, int4           registers
 //   AVX-512 VNNI  12 rows x 2     24                 3, 3.5 (pairs) 2, 3 (quads) 24 + 2 + 3 of 32
 //   AVX-512       the same        24 + 24            the same                    24 + 2 + 4 of 32
 //   AVX2           6 rows x 1     12 + 12            3, 3.5 (pairs) 3 (quads)    12 + 2 + 2 of 16
 // Quads without VNNI are summed in 16 bits, which hold 32 inputs of int4: 8 quads · 2 · 15 · 127 =
-// 30480 in each half. Those of int8 would not fit; they take the pairs.
+// 30480 in each half, or 16 of the 4-bit floats. Those of int8 would not fit; they take the pairs.
 
 #if defined(OPST_KERNELS_INTEGER_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef OPST_KERNELS_INTEGER_TILE_INL_H_
@@ -88,14 +88,37 @@ HWY_INLINE Sum InThisOrder(Sum sums) {
   return sums;
 }
 
-// How planes meet activations. kRun inputs of a group fit the accumulator of type Sum, 0 = all.
+// 4-bit floats: as twice their value + 12, which a shuffle of bytes looks up.
+struct Mxfp4Panel {
+  static constexpr size_t kPerLane = kInt4PerLane;
+  static constexpr int32_t kZero = kMxfp4Zero;
+  template <size_t kPlane>
+  static HWY_INLINE PairVec Pairs(LaneVec lanes) {
+    const hn::RebindToUnsigned<PairTag> du;
+    const auto pairs = hn::BitCast(du, Quads<kPlane % 2>(lanes));
+    return hn::BitCast(PairTag(),
+                       kPlane < 2 ? hn::And(pairs, hn::Set(du, 0xFF)) : hn::ShiftRight<8>(pairs));
+  }
+  static constexpr int32_t kQuadZero = kMxfp4Zero;
+  template <size_t kPlane>
+  static HWY_INLINE LaneVec Quads(LaneVec lanes) {
+    static constexpr uint8_t kCodes[16] = {12, 13, 14, 15, 16, 18, 20, 24,
+                                           12, 11, 10, 9,  8,  6,  4,  0};
+    const hn::Repartition<uint8_t, TileTag> du8;
+    const auto nibbles = hn::BitCast(du8, Int4Panel::Quads<kPlane>(lanes));
+    return hn::BitCast(LaneTag(), hn::TableLookupBytes(hn::LoadDup128(du8, kCodes), nibbles));
+  }
+};
+
+// How planes meet activations. kRunOf<Panel> inputs fit the accumulator of type Sum, 0 = a group.
 struct PairDot {
   using Row = Int16Row;
   using Weights = PairVec;
   using Sum = SumVec;
   static constexpr ActivationFormat kRowFormat = ActivationFormat::kInt16;
   static constexpr size_t kPerPlane = 2;
-  static constexpr size_t kRun = 0;
+  template <class Panel>
+  static constexpr size_t kRunOf = 0;
   template <class Panel>
   static constexpr int32_t kZeroOf = Panel::kZero;
   template <class Panel, size_t kPlane>
@@ -123,10 +146,11 @@ struct QuadDot {
 };
 
 #if HWY_TARGET <= HWY_AVX2
-// Of int4 only: two products of 15 · 127, 8 times, stay below 2^15.
+// Of nibbles only: two products of 15 · 127, 8 times, stay below 2^15; of 24 · 127, 4 times.
 struct ShortQuadDot : QuadDot {
   using Sum = PairVec;
-  static constexpr size_t kRun = 32;
+  template <class Panel>
+  static constexpr size_t kRunOf = Panel::kQuadZero == kInt4Zero ? 32 : 16;
   static HWY_INLINE PairVec Add(SumVec x, LaneVec w, PairVec sums) {
     const hn::Repartition<uint8_t, TileTag> du8;
     const hn::Repartition<int8_t, TileTag> di8;
@@ -149,7 +173,8 @@ struct VnniPairDot : PairDot {
 };
 struct VnniQuadDot : QuadDot {
   using Sum = SumVec;
-  static constexpr size_t kRun = 0;
+  template <class Panel>
+  static constexpr size_t kRunOf = 0;
   static HWY_INLINE SumVec Add(SumVec x, LaneVec w, SumVec sums) {
     asm("vpdpbusd %2, %1, %0" : "+v"(sums.raw) : "v"(w.raw), "v"(x.raw));
     return sums;
@@ -254,14 +279,15 @@ HWY_INLINE void IntegerTile(const TileRequest& request) {
       const int32_t zeros = Dot::template kZeroOf<Panel> * RowOf<Row>(request, r).sums[group];
       sums[r][p][v] = hn::Set(SumTag(), -zeros);
     });
-    if constexpr (Dot::kRun == 0) {
+    constexpr size_t kRun = Dot::template kRunOf<Panel>;
+    if constexpr (kRun == 0) {
       row = MultiplyRun<Panel, Dot, kRows, kPanels>(request, row, begin, end, sums);
     } else {
-      for (size_t i = begin; i < end; i += Dot::kRun) {
+      for (size_t i = begin; i < end; i += kRun) {
         TileSums<typename Dot::Sum, kRows, kPanels> run;
         ForAccumulators<kRows, kPanels>([&](size_t r, size_t p, size_t v)
                                             HWY_ATTR { run[r][p][v] = hn::Zero(PairTag()); });
-        row = MultiplyRun<Panel, Dot, kRows, kPanels>(request, row, i, i + Dot::kRun, run);
+        row = MultiplyRun<Panel, Dot, kRows, kPanels>(request, row, i, i + kRun, run);
         ForAccumulators<kRows, kPanels>([&](size_t r, size_t p, size_t v) HWY_ATTR {
           sums[r][p][v] = hn::Add(sums[r][p][v], Dot::Widen(run[r][p][v]));
         });

@@ -15,11 +15,9 @@
 namespace opst {
 namespace {
 
-constexpr WeightType kTypes[] = {{WeightFormat::kInt8, 32},
-                                 {WeightFormat::kInt8, 128},
-                                 {WeightFormat::kInt4, 32},
-                                 {WeightFormat::kInt4, 64},
-                                 {WeightFormat::kInt4, 128}};
+constexpr WeightType kTypes[] = {{WeightFormat::kInt8, 32},  {WeightFormat::kInt8, 128},
+                                 {WeightFormat::kInt4, 32},  {WeightFormat::kInt4, 64},
+                                 {WeightFormat::kInt4, 128}, {WeightFormat::kMxfp4, 32}};
 
 // Two panels of random codes, extremes among them, and scales; laid out by PanelLayout.
 struct IntegerPanels {

@@ -124,7 +124,7 @@ void QuantizeRowToInt16(float* row, size_t k, size_t group, float largest) {
   std::memcpy(row, &out, sizeof(out));
 }
 
-// Where 16 inputs of a row stand: four lanes of int8, or twice the two planes of an int4 lane.
+// Where 16 inputs of a row stand: four lanes of int8, or twice the two planes of a lane of nibbles.
 constexpr std::array<uint8_t, 16> InputOfPlace(WeightFormat format) {
   std::array<uint8_t, 16> input{};
   for (size_t i = 0; i < input.size(); ++i) {
@@ -140,10 +140,10 @@ constexpr std::array<uint8_t, 16> InputOfPlace(WeightFormat format) {
 void QuantizeRowToInt8(float* row, size_t k, size_t group, WeightFormat format) {
   Int8Row out = RoundGroups<int8_t>(row, k, group, kLargestInt8);
   static constexpr std::array<uint8_t, 16> kInt8Order = InputOfPlace(WeightFormat::kInt8);
-  static constexpr std::array<uint8_t, 16> kInt4Order = InputOfPlace(WeightFormat::kInt4);
+  static constexpr std::array<uint8_t, 16> kNibbleOrder = InputOfPlace(WeightFormat::kInt4);
   const hn::FixedTag<uint8_t, 16> d;
   const auto order =
-      hn::LoadU(d, format == WeightFormat::kInt8 ? kInt8Order.data() : kInt4Order.data());
+      hn::LoadU(d, format == WeightFormat::kInt8 ? kInt8Order.data() : kNibbleOrder.data());
   for (size_t i = 0; i < k; i += hn::Lanes(d)) {
     auto* places = reinterpret_cast<uint8_t*>(out.values) + i;
     hn::StoreU(hn::TableLookupBytes(hn::LoadU(d, places), order), d, places);

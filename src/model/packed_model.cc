@@ -110,10 +110,12 @@ const SafetensorsTensor& PackedModel::Stored(const PackedTensor& tensor) const {
 WeightType PackedModel::TypeOf(const PackedTensor& tensor) const {
   const SafetensorsTensor& stored = Stored(tensor);
   const auto dtype = DTypeFromSafetensors(stored.dtype);
-  if (tensor.is_quantizable()) {
+  if (tensor.is_quantizable_to(WeightFormat::kInt8)) {
     const auto type = dtype ? TypeOfPanels(*dtype, stored.shape) : std::nullopt;
-    OPST_CHECK_IO(type.has_value(), file_.path(),
-                  "matrices must be F32, BF16 or F16, or integers in groups of 32, 64 or 128",
+    OPST_CHECK_IO(type && (!IsInteger(type->format) || tensor.is_quantizable_to(type->format)),
+                  file_.path(),
+                  "matrices must be F32, BF16 or F16, integers in groups of 32, 64 or 128, or, of "
+                  "experts, mxfp4",
                   stored.Describe());
     return *type;
   }

@@ -180,7 +180,8 @@ std::string PackedTensor::name() const {
   return layer < 0 ? std::string(RoleName(role)) : Concat("layers.", layer, ".", RoleName(role));
 }
 
-bool PackedTensor::is_quantizable() const {
+bool PackedTensor::is_quantizable_to(WeightFormat format) const {
+  if (format == WeightFormat::kMxfp4) return role == Role::kGateUp || role == Role::kDown;
   switch (role) {
     case Role::kQkv:
     case Role::kQueryDown:
@@ -210,6 +211,10 @@ std::vector<int64_t> PackedTensor::shape(WeightType type) const {
   if (storage == Storage::kVector) return {layout.in};
   if (storage == Storage::kRows) return {layout.out, layout.in};
   const PanelLayout panels = layout_as(type);
+  if (type.format == WeightFormat::kMxfp4) {
+    return {num_matrices, panels.num_panels(), panels.num_groups(),
+            static_cast<int64_t>(panels.group_bytes()) / PanelLayout::kWidth, PanelLayout::kWidth};
+  }
   if (IsInteger(type.format)) {
     return {num_matrices, panels.num_panels(), panels.num_groups(),
             static_cast<int64_t>(panels.group_bytes())};
@@ -226,6 +231,11 @@ DType StoredDType(WeightFormat format) {
 
 std::optional<WeightType> TypeOfPanels(DType dtype, const std::vector<int64_t>& shape) {
   if (IsModelFloat(dtype)) return FormatOf(dtype);
+  constexpr PanelLayout kMxfp4{WeightFormat::kMxfp4, PanelOrder::kPlain, 1, kDefaultGroup};
+  if (dtype == DType::kU8 && shape.size() == 5 && shape[4] == PanelLayout::kWidth &&
+      shape[3] * shape[4] == static_cast<int64_t>(kMxfp4.group_bytes())) {
+    return WeightType(WeightFormat::kMxfp4);
+  }
   for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
     for (const int64_t group : kGroups) {
       const PanelLayout layout{format, PanelOrder::kPlain, 1, group, group};

@@ -82,11 +82,13 @@ struct PackedTensor {
 
   // "head", "layers.3.moe.gate_up"
   std::string name() const;
-  // Whether a converter may round it to integers: matrices of experts, dense blocks and attention.
-  // Not the router, the head, embeddings, norms, biases and the small matrices of latent heads.
-  bool is_quantizable() const;
+  // Whether a converter may round it to an integer format: matrices of experts, dense blocks and
+  // attention; to mxfp4 those of experts alone, as its checkpoints do. Not the router, the head,
+  // embeddings, norms, biases and the small matrices of latent heads.
+  bool is_quantizable_to(WeightFormat format) const;
   // Shape in the file for a type: [n], [V,H], or panels [E, panels, K, 16] — for bf16
-  // [E, panels, ⌈K/2⌉, 16, 2], for integers [E, panels, groups, bytes of a group with its scales].
+  // [E, panels, ⌈K/2⌉, 16, 2], for integers [E, panels, groups, bytes of a group with its scales],
+  // of mxfp4 the bytes as [18, 16].
   std::vector<int64_t> shape(WeightType type) const;
   // The layout with a type.
   PanelLayout layout_as(WeightType type) const;

@@ -20,11 +20,18 @@ void StoreInt8(const GroupCodes& group, size_t length, size_t lane, std::byte* o
   }
 }
 
-void StoreInt4(const GroupCodes& group, size_t length, size_t lane, std::byte* out) {
+uint32_t Mxfp4Bits(int8_t value) {
+  const auto place = std::find(kMxfp4Values.begin(), kMxfp4Values.end(), value);
+  return static_cast<uint32_t>(place - kMxfp4Values.begin());
+}
+
+void StoreNibbles(const GroupCodes& group, bool is_mxfp4, size_t length, size_t lane,
+                  std::byte* out) {
   for (size_t k = 0; k < length; k += kInt4PerLane) {
     uint32_t packed = 0;
     for (size_t i = 0; i < kInt4PerLane; ++i) {
-      const auto code = static_cast<uint32_t>(group.codes[k + i] + kInt4Zero);
+      const int8_t value = group.codes[k + i];
+      const uint32_t code = is_mxfp4 ? Mxfp4Bits(value) : static_cast<uint32_t>(value + kInt4Zero);
       packed |= code << (4 * kNibbleOfInput[i]);
     }
     const size_t row = k / kInt4PerLane;
@@ -39,6 +46,8 @@ void CheckGroup(WeightType type) {
   const bool is_known =
       std::find(std::begin(kGroups), std::end(kGroups), type.group) != std::end(kGroups);
   OPST_CHECK_ARG(is_known, "pack", "groups of integer weights must be 32, 64 or 128", type.group);
+  OPST_CHECK_ARG(type.format != WeightFormat::kMxfp4 || type.group == kDefaultGroup, "pack",
+                 "groups of mxfp4 weights must be 32", type.group);
 }
 
 void PackIntegerPanel(const PanelLayout& layout,
@@ -56,7 +65,7 @@ void PackIntegerPanel(const PanelLayout& layout,
       if (layout.format == WeightFormat::kInt8) {
         StoreInt8(codes, length, lane, place);
       } else {
-        StoreInt4(codes, length, lane, place);
+        StoreNibbles(codes, layout.format == WeightFormat::kMxfp4, length, lane, place);
       }
       std::memcpy(scales + lane * sizeof(F16), &codes.scale, sizeof(F16));
     }

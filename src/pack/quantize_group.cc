@@ -1,4 +1,5 @@
-// Chooses the scale of a group: the largest weight's for int8, the best of a few for int4.
+// Chooses the scale of a group: the largest weight's for int8, the best of a few for int4, its
+// power of two for mxfp4.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include "pack/quantize_group.h"
@@ -23,7 +24,8 @@ F16 RoundedUp(float scale) {
 // The weight of largest magnitude, with its sign; kInvalidArgument if a scale can't hold it.
 float Extreme(WeightFormat format, std::span<const float> weights) {
   constexpr float kLargestHalf = 65504.0f;
-  const float limit = kLargestHalf * (format == WeightFormat::kInt8 ? 127.0f : 7.0f);
+  const float code = format == WeightFormat::kInt8 ? 127.0f : 7.0f;
+  const float limit = format == WeightFormat::kMxfp4 ? 12 * 0x1p15f : kLargestHalf * code;
   float extreme = 0;
   for (const float weight : weights) {
     OPST_CHECK_ARG(std::abs(weight) <= limit, "pack",
@@ -60,12 +62,41 @@ GroupCodes QuantizeToInt4(std::span<const float> weights, float extreme) {
   return best;
 }
 
+// The nearest of the values of either sign, the even code of two that are as near.
+int8_t NearestMxfp4(float scaled) {
+  size_t best = 0;
+  for (size_t code = 1; code < 8; ++code) {
+    const float error = std::abs(std::abs(scaled) - kMxfp4Values[code]);
+    const float least = std::abs(std::abs(scaled) - kMxfp4Values[best]);
+    if (error < least || (error == least && code % 2 == 0)) best = code;
+  }
+  return static_cast<int8_t>(scaled < 0 ? -kMxfp4Values[best] : kMxfp4Values[best]);
+}
+
+// The scale puts the largest weight into 7 … 14, where a code is within 2. Weights that are codes
+// times a power of two keep their value, if that fits f16: a largest code below 8 only moves to a
+// smaller scale.
+GroupCodes QuantizeToMxfp4(std::span<const float> weights, float extreme) {
+  constexpr int kLeastExponent = -24;
+  constexpr int kMostExponent = 15;
+  const int binade = std::ilogb(extreme) - 3;
+  const bool is_nearer_to_next = std::ldexp(std::abs(extreme), -binade) > 14;
+  const int exponent =
+      std::clamp(binade + (is_nearer_to_next ? 1 : 0), kLeastExponent, kMostExponent);
+  GroupCodes group{ToF16(std::ldexp(1.0f, exponent)), {}};
+  for (size_t i = 0; i < weights.size(); ++i) {
+    group.codes[i] = NearestMxfp4(std::ldexp(weights[i], -exponent));
+  }
+  return group;
+}
+
 }  // namespace
 
 GroupCodes QuantizeGroup(WeightFormat format, std::span<const float> weights) {
   const float extreme = Extreme(format, weights);
   if (extreme == 0) return {ToF16(1.0f), {}};
   if (format == WeightFormat::kInt4) return QuantizeToInt4(weights, extreme);
+  if (format == WeightFormat::kMxfp4) return QuantizeToMxfp4(weights, extreme);
   GroupCodes group{RoundedUp(std::abs(extreme) / 127.0f), {}};
   Round(weights, -127, 127, group);
   return group;

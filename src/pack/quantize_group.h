@@ -16,7 +16,8 @@ namespace opst {
 
 struct GroupCodes {
   F16 scale;
-  std::array<int8_t, kMaxGroup> codes;  // weight ≈ scale · code; int4: -8 … 7
+  std::array<int8_t, kMaxGroup>
+      codes;  // weight ≈ scale · code; int4: -8 … 7; mxfp4: those of kMxfp4Values
 };
 
 // Codes of a group of 32, 64 or 128 weights. kInvalidArgument for weights that no

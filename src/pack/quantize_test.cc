@@ -19,7 +19,8 @@ namespace {
 
 constexpr WeightType kTypes[] = {{WeightFormat::kInt8, 32},  {WeightFormat::kInt8, 64},
                                  {WeightFormat::kInt8, 128}, {WeightFormat::kInt4, 32},
-                                 {WeightFormat::kInt4, 64},  {WeightFormat::kInt4, 128}};
+                                 {WeightFormat::kInt4, 64},  {WeightFormat::kInt4, 128},
+                                 {WeightFormat::kMxfp4, 32}};
 
 std::vector<float> RandomWeights(int64_t count, uint32_t seed) {
   std::mt19937 random(seed);
@@ -58,8 +59,10 @@ TEST(QuantizeTest, ErrorsAreWithinTheirPartOfAScale) {
           squares += error * error;
         }
       }
-      // Uniform roundings of a step of (3 deviations of 0.02) / codes, with half as much again.
-      const double step = 3.2 * 0.02 / (type.format == WeightFormat::kInt8 ? 127 : 7.5);
+      // Uniform roundings of a step of (3 deviations of 0.02) / codes, with half as much again. The
+      // steps of mxfp4 are 1 to 4 of 12; most weights are where they are 1 or 2.
+      const double codes = type.format == WeightFormat::kInt8 ? 127 : 7.5;
+      const double step = 3.2 * 0.02 / (type.format == WeightFormat::kMxfp4 ? 6 : codes);
       EXPECT_LE(std::sqrt(squares / static_cast<double>(weights.size())),
                 1.5 * step / std::sqrt(12));
     }
@@ -92,6 +95,28 @@ TEST(QuantizeTest, NumbersThatAreCodesKeepTheirBits) {
             << type.ToString() << " [" << row << "," << k << "]";
       }
     }
+  }
+}
+
+// What MXFP4 checkpoints hold, with any largest code: packing it again loses nothing.
+TEST(QuantizeTest, FourBitFloatsKeepTheirValues) {
+  constexpr float kValues[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  const Context context;
+  std::mt19937 random(6);
+  std::vector<float> weights;
+  for (int exponent = -23; exponent <= 16; ++exponent) {
+    for (size_t largest = 1; largest < 8; ++largest) {
+      for (size_t i = 0; i < 32; ++i) {
+        const float value = i == 0 ? kValues[largest] : kValues[random() % (largest + 1)];
+        weights.push_back(std::ldexp(random() % 2 == 0 ? value : -value, exponent));
+      }
+    }
+  }
+  const PackedWeights packed =
+      PackExperts(context, Stacked(weights, 1, 32), WeightFormat::kMxfp4, PanelOrder::kPlain);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    ASSERT_EQ(packed.At(0, static_cast<int64_t>(i / 32), static_cast<int64_t>(i % 32)), weights[i])
+        << "row " << i / 32;
   }
 }
 
@@ -182,6 +207,10 @@ TEST(QuantizeTest, WeightsThatNoScaleHoldsAreRefused) {
             "[pack] weights must be finite and at most 458528 for int4; got 458529");
   EXPECT_EQ(pack(0.5f, WeightType(WeightFormat::kInt4, 48)),
             "[pack] groups of integer weights must be 32, 64 or 128; got 48");
+  EXPECT_EQ(pack(0.5f, WeightType(WeightFormat::kMxfp4, 64)),
+            "[pack] groups of mxfp4 weights must be 32; got 64");
+  EXPECT_EQ(pack(393217, WeightFormat::kMxfp4),
+            "[pack] weights must be finite and at most 393216 for mxfp4; got 393217");
 }
 
 }  // namespace

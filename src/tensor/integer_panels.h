@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace opst {
 
@@ -15,6 +16,11 @@ inline constexpr size_t kInt4PerLane = 8;
 inline constexpr size_t kMaxGroup = 128;
 // What an int4 code is above its value.
 inline constexpr int kInt4Zero = 8;
+
+// Twice the value of a 4-bit float, by its bits; and what makes all of them positive.
+inline constexpr std::array<int8_t, 16> kMxfp4Values = {0, 1,  2,  3,  4,  6,  8,  12,
+                                                        0, -1, -2, -3, -4, -6, -8, -12};
+inline constexpr int kMxfp4Zero = 12;
 
 // The byte of input k mod 4, and the nibble of input k mod 8. Masking every 16-bit half of a lane
 // then leaves two neighbouring inputs, so that activations keep their order.

@@ -36,6 +36,9 @@ float IntegerAt(const PanelLayout& layout, const std::byte* matrix, int64_t pane
   }
   const bool is_high = kNibbleOfInput[static_cast<size_t>(k) % kInt4PerLane] % 2 != 0;
   const int code = is_high ? byte >> 4 : byte & 0x0F;
+  if (layout.format == WeightFormat::kMxfp4) {
+    return ToFloat(scale) * static_cast<float>(kMxfp4Values[static_cast<size_t>(code)]);
+  }
   return ToFloat(scale) * static_cast<float>(code - kInt4Zero);
 }
 
@@ -44,10 +47,12 @@ float IntegerAt(const PanelLayout& layout, const std::byte* matrix, int64_t pane
 std::string_view Name(WeightFormat format) {
   if (format == WeightFormat::kInt8) return "int8";
   if (format == WeightFormat::kInt4) return "int4";
+  if (format == WeightFormat::kMxfp4) return "mxfp4";
   return Name(DTypeOfFormat(format));
 }
 
 std::string WeightType::ToString() const {
+  if (format == WeightFormat::kMxfp4) return "mxfp4";
   return IsInteger(format) ? Concat(Name(format), " in groups of ", group)
                            : std::string(Name(format));
 }
@@ -75,6 +80,7 @@ DType DTypeOfFormat(WeightFormat format) {
       return DType::kF16;
     case WeightFormat::kInt8:
     case WeightFormat::kInt4:
+    case WeightFormat::kMxfp4:
       return DType::kU8;
   }
   return DType::kF32;
@@ -87,7 +93,7 @@ int64_t PanelLayout::num_panels() const {
 int64_t PanelLayout::num_groups() const { return CeilDiv(in, group); }
 
 size_t PanelLayout::group_bytes() const {
-  const int64_t lane_bytes = format == WeightFormat::kInt4 ? group / 2 : group;
+  const int64_t lane_bytes = format == WeightFormat::kInt8 ? group : group / 2;
   return static_cast<size_t>((lane_bytes + static_cast<int64_t>(sizeof(F16))) * kWidth);
 }
 

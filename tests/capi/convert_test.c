@@ -90,7 +90,7 @@ static void test_integer_weights(void) {
   remove(output);
   options.quantized = OPST_WEIGHTS_BF16;
   REFUSED(opst_convert(context, MODEL_FOLDER, output, &options, NULL), "quantized must be int8");
-  options.quantized = 5;
+  options.quantized = OPST_WEIGHTS_MXFP4 + 1;
   REFUSED(opst_convert(context, MODEL_FOLDER, output, &options, NULL), "quantized must be one of");
 }
 

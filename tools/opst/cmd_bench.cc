@@ -171,7 +171,8 @@ void AddLayer(CLI::App& bench) {
                            {"bf16", WeightFormat::kBf16},
                            {"f16", WeightFormat::kF16},
                            {"int8", WeightFormat::kInt8},
-                           {"int4", WeightFormat::kInt4}},
+                           {"int4", WeightFormat::kInt4},
+                           {"mxfp4", WeightFormat::kMxfp4}},
                           "Weight format");
   command->add_option("--group", arguments->group, "Inputs that share a scale of int8 or int4")
       ->transform(CLI::IsMember({"32", "64", "128"}))

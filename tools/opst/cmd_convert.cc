@@ -13,10 +13,13 @@
 namespace opst::tool {
 namespace {
 
+// Of --weights.
+constexpr const char* kKeptWeights = "keep";
+
 struct ConvertArguments {
   std::string source;
   std::string output;
-  std::string weights = "bf16";
+  std::string weights = kKeptWeights;
   int64_t group = kDefaultGroup;
   std::vector<int64_t> upcycle;  // E, k
   std::vector<int64_t> split;
@@ -36,7 +39,9 @@ ConvertOptions OptionsOf(const ConvertArguments& arguments) {
   using Kind = MoeOfDenseOptions::Kind;
   ConvertOptions options = arguments.options;
   options.expanded = TypeNamed(arguments.weights);
-  for (const WeightFormat format : {WeightFormat::kInt8, WeightFormat::kInt4}) {
+  options.expands_mxfp4 = arguments.weights != kKeptWeights;
+  for (const WeightFormat format :
+       {WeightFormat::kInt8, WeightFormat::kInt4, WeightFormat::kMxfp4}) {
     if (Name(format) != arguments.weights) continue;
     options.quantized = WeightType(format, arguments.group);
     options.expanded = DType::kF32;  // so that quantised sources are not rounded twice
@@ -117,9 +122,11 @@ void AddConvert(CLI::App& app) {
   command
       ->add_option(
           "--weights", arguments->weights,
-          "bf16, f16 or f32: what quantised tensors become, others keep their type; int8 or "
-          "int4: what experts, dense blocks and attention are rounded to")
-      ->transform(CLI::IsMember({"bf16", "f16", "f32", "int8", "int4"}, CLI::ignore_case))
+          "keep: float types and the experts of MXFP4 checkpoints stay, other quantised tensors "
+          "become bf16; bf16, f16 or f32: what all quantised tensors become; int8 or int4: what "
+          "experts, dense blocks and attention are rounded to; mxfp4: what experts are rounded to")
+      ->transform(CLI::IsMember({kKeptWeights, "bf16", "f16", "f32", "int8", "int4", "mxfp4"},
+                                CLI::ignore_case))
       ->capture_default_str();
   command->add_option("--group", arguments->group, "Inputs that share a scale of int8 or int4")
       ->transform(CLI::IsMember({"32", "64", "128"}))

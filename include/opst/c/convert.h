@@ -26,7 +26,9 @@ typedef struct opst_convert_options {
   opst_dtype expanded;                // what quantised tensors become: f32, bf16 or f16
   opst_moe_of_dense moe_of_dense;     // makes a MoE of a dense model
   opst_weight_format quantized;       // what experts, dense blocks and attention are rounded to:
-                                      // int8, int4, or OPST_WEIGHTS_KEPT
+                                      // int8, int4, or OPST_WEIGHTS_KEPT; mxfp4: experts alone
+  int32_t expands_mxfp4;              // 1 = experts in MXFP4 become `expanded`, too; 0 = they stay
+  int32_t reserved;                   // 0
   int64_t group;                      // inputs that share a scale of those: 32, 64 or 128
   int64_t num_experts;                // of that MoE
   int64_t top_k;                      // of that MoE
@@ -38,7 +40,8 @@ typedef struct opst_convert_options {
   {                                                                                                \
     .struct_size = sizeof(opst_convert_options), .overwrites = 0, .is_strict = 0,                  \
     .expanded = OPST_BF16, .moe_of_dense = OPST_MOE_OF_DENSE_NONE, .quantized = OPST_WEIGHTS_KEPT, \
-    .group = 32, .num_experts = 0, .top_k = 0, .on_progress = NULL, .user = NULL                   \
+    .expands_mxfp4 = 0, .reserved = 0, .group = 32, .num_experts = 0, .top_k = 0,                  \
+    .on_progress = NULL, .user = NULL                                                              \
   }
 
 // What a conversion did. Threads: immutable, usable from several threads.

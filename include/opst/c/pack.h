@@ -20,7 +20,8 @@ enum {
   OPST_WEIGHTS_BF16 = 1,
   OPST_WEIGHTS_F16 = 2,
   OPST_WEIGHTS_INT8 = 3,  // with a scale for every group of inputs
-  OPST_WEIGHTS_INT4 = 4   // the same
+  OPST_WEIGHTS_INT4 = 4,  // the same
+  OPST_WEIGHTS_MXFP4 = 5  // 4-bit floats, a power of two for every 32
 };
 
 typedef int32_t opst_panel_order;
@@ -78,7 +79,7 @@ OPST_API opst_status opst_packed_weights_get(const opst_packed_weights* packed,
 OPST_API opst_status opst_packed_weights_at(const opst_packed_weights* packed, int64_t expert,
                                             int64_t row, int64_t k, float* value);
 
-// "f32", "bf16", "f16", "int8", "int4"
+// "f32", "bf16", "f16", "int8", "int4", "mxfp4"
 OPST_API opst_status opst_weight_format_name(opst_weight_format format, const char** name);
 
 #ifdef __cplusplus

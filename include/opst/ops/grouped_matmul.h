@@ -38,14 +38,13 @@ struct GroupedMatmulOptions {
 // to out's dtype; |error| ≤ K·2⁻²⁴·Σ|x·W| to first order + the rounding. That holds on every
 // instruction set: where product and sum are rounded apart (SSE2) a product passes one rounding of
 // its own and, as the first sum (0 + product) is exact, at most K - 1 of sums.
-// Weights of int8 or int4 count as the numbers they stand for; against them x is rounded, group by
-// group of its rows, to the integers that the setting `act` names (int16; int8; f32 = not at all):
-// half a step of max|x| / 32767 or / 127 in a group.
-// A row's bits depend on nothing but that row and W. Cost: 2·R·N·K flop, the weights of non-empty
-// groups read once per 128 rows of a group. Threads: tasks of (group, rows, columns) from a queue.
-// Errors (kInvalidArgument): shapes or dtypes that do not fit, offsets that are not ascending, a
-// matrix outside 0 … E-1.
-// The gradient of x is GroupedMatmul of out's gradient with PackExpertsTransposed weights.
+// Weights of integer formats count as the numbers they stand for; against them x is rounded, group
+// by group of its rows, to the integers that the setting `act` names (int16; int8; f32 = not at
+// all): half a step of max|x| / 32767 or / 127 in a group. A row's bits depend on nothing but that
+// row and W. Cost: 2·R·N·K flop, the weights of non-empty groups read once per 128 rows of a group.
+// Threads: tasks of (group, rows, columns) from a queue. Errors (kInvalidArgument): shapes or
+// dtypes that do not fit, offsets that are not ascending, a matrix outside 0 … E-1. The gradient of
+// x is GroupedMatmul of out's gradient with PackExpertsTransposed weights.
 void GroupedMatmul(const Context& context, ConstTensorView x,
                    std::span<const int64_t> group_offsets, const PackedWeights& weights,
                    const GroupedMatmulOptions& options, TensorView out);

@@ -22,11 +22,9 @@
 namespace opst {
 namespace {
 
-constexpr WeightType kTypes[] = {{WeightFormat::kInt8, 32},
-                                 {WeightFormat::kInt8, 128},
-                                 {WeightFormat::kInt4, 32},
-                                 {WeightFormat::kInt4, 64},
-                                 {WeightFormat::kInt4, 128}};
+constexpr WeightType kTypes[] = {{WeightFormat::kInt8, 32},  {WeightFormat::kInt8, 128},
+                                 {WeightFormat::kInt4, 32},  {WeightFormat::kInt4, 64},
+                                 {WeightFormat::kInt4, 128}, {WeightFormat::kMxfp4, 32}};
 
 // Half of the largest rounding of an activation, in parts of its group's maximum.
 double HalfStep(const std::string& act) {
