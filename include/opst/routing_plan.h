@@ -42,10 +42,16 @@ struct ExpertRange {
   int64_t end = 0;
 };
 
+// Who comes first when an expert is full.
+enum class DropOrder : uint8_t {
+  kByChoice,  // all first choices in token order, then all second choices, … (GShard)
+  kByToken,   // tokens in order, whatever choice the expert is of them (DeepSpeed "position")
+  kByWeight,  // the largest weights; equal ones by token, NaN last (DeepSpeed "probs")
+};
+
 struct RoutingPlanOptions {
   // Rows an expert may take: min(T, max(min_capacity, ceil(capacity_factor · T · k / E))).
-  // 0 = dropless. Full experts drop in ascending (choice, token) order: all first choices in token
-  // order, then all second choices.
+  // 0 = dropless. Who stays where an expert is full, drop_order says.
   double capacity_factor = 0;
   int64_t min_capacity = 0;
   // Whether every expert's range is filled up to the capacity with padding rows ("drop/pad").
@@ -56,15 +62,16 @@ struct RoutingPlanOptions {
   // Not 0 = tokens that are no tokens: their slots are emptied, and T of the capacity does not
   // count them; [T] or empty.
   std::span<const uint8_t> is_padding = {};
+  DropOrder drop_order = DropOrder::kByChoice;
 };
 
 // Stable counting sort of the slots by expert: rows of one expert stand in ascending slot order.
 //   expert_ids      [T, k] i32, contiguous; -1 = no row, else 0 … E-1
 //   expert_weights  [T, k] f32, contiguous
-// Cost: a few passes over T·k slots and one over E. Runs on the calling thread.
-// Errors (kInvalidArgument): an id outside -1 … E-1, naming id and position; shapes that differ;
-// T·k or E·capacity ≥ 2³¹; padding without a capacity; a capacity factor that is negative or NaN;
-// active experts that are no range within 0 … E; is_padding of another length than T.
+// Cost: a few passes over T·k slots and one over E; kByWeight sorts the slots. Runs on the calling
+// thread. Errors (kInvalidArgument): an id outside -1 … E-1, naming id and position; shapes that
+// differ; T·k or E·capacity ≥ 2³¹; padding without a capacity; a capacity factor that is negative
+// or NaN; active experts that are no range within 0 … E; is_padding of another length than T.
 RoutingPlan BuildRoutingPlan(const Context& context, ConstTensorView expert_ids,
                              ConstTensorView expert_weights, int64_t num_experts,
                              const RoutingPlanOptions& options = {});

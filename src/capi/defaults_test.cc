@@ -40,6 +40,7 @@ TEST(DefaultsTest, RoutingPlanOptionsAreThoseOfCpp) {
   EXPECT_EQ(c.min_capacity, cpp.min_capacity);
   EXPECT_EQ(c.pads_to_capacity, cpp.pads_to_capacity);
   EXPECT_EQ(c.active_experts.end, cpp.active_experts.end);
+  EXPECT_EQ(c.drop_order, cpp.drop_order);
   const opst_expert_choice_options choice = OPST_EXPERT_CHOICE_OPTIONS_DEFAULT;
   EXPECT_EQ(choice.capacity_factor, ExpertChoiceRoutingOptions{}.capacity_factor);
   EXPECT_EQ(choice.renormalizes == 1, ExpertChoiceRoutingOptions{}.renormalizes);

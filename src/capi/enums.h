@@ -18,6 +18,7 @@
 #include "opst/ops/permute.h"
 #include "opst/opst.h"
 #include "opst/packed_weights.h"
+#include "opst/routing_plan.h"
 
 namespace opst::capi {
 
@@ -73,6 +74,10 @@ OPST_SAME_VALUE(SelectionRule::kTopP, OPST_SELECT_TOP_P);
 
 OPST_LAST_VALUE(OutputMode::kAdd, OPST_ADD);
 OPST_SAME_VALUE(OutputMode::kOverwrite, OPST_OVERWRITE);
+
+OPST_LAST_VALUE(DropOrder::kByWeight, OPST_DROP_BY_WEIGHT);
+OPST_SAME_VALUE(DropOrder::kByChoice, OPST_DROP_BY_CHOICE);
+OPST_SAME_VALUE(DropOrder::kByToken, OPST_DROP_BY_TOKEN);
 
 OPST_LAST_VALUE(RowQuantization::kDynamic, OPST_QUANTIZE_DYNAMIC);
 OPST_SAME_VALUE(RowQuantization::kStatic, OPST_QUANTIZE_STATIC);

@@ -57,6 +57,7 @@ opst_status opst_moe_ffn_backward(const opst_context* context, const opst_view* 
         .activation = call.Choice<opst::Activation>(given.activation, "activation"),
         .limits = {.alpha = given.alpha, .limit = given.limit},
         .weight_mode = call.Choice<opst::OutputMode>(given.output_mode, "output_mode"),
+        .saved_gate_up = call.OptionalIn(weights.saved_gate_up, "saved_gate_up"),
         .workspace_bytes = given.workspace_bytes};
     opst::MoeFfnBackward(
         Use(call, context), call.In(x, "x"), call.Get(plan, "plan"), tensors,

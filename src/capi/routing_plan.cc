@@ -14,7 +14,8 @@ RoutingPlanOptions ToPlanOptions(const Call& call, const opst_routing_plan_optio
           .min_capacity = options.min_capacity,
           .pads_to_capacity = call.Claim(options.pads_to_capacity, "pads_to_capacity"),
           .active_experts = {options.active_begin, options.active_end},
-          .is_padding = call.Padding(options.is_padding)};
+          .is_padding = call.Padding(options.is_padding),
+          .drop_order = call.Choice<DropOrder>(options.drop_order, "drop_order")};
 }
 
 opst_view Borrow(const ConstTensorView& view) {

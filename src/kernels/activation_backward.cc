@@ -127,10 +127,10 @@ HWY_INLINE void Run(Function function, size_t n, const ActivationRow& row) {
   for (size_t i = 0; i < n; i += lanes) {
     const size_t count = n - i < lanes ? n - i : lanes;
     const Vec d_h = hn::LoadN(d, row.d_h + i, count);
-    const Slopes slopes =
-        function(d, hn::LoadN(d, row.gate + i, count), hn::LoadN(d, row.up + i, count));
+    const Vec up = row.up == nullptr ? hn::Set(d, 1.0f) : hn::LoadN(d, row.up + i, count);
+    const Slopes slopes = function(d, hn::LoadN(d, row.gate + i, count), up);
     hn::StoreN(hn::Mul(d_h, slopes.by_gate), d, row.d_gate + i, count);
-    hn::StoreN(hn::Mul(d_h, slopes.by_up), d, row.d_up + i, count);
+    if (row.up != nullptr) hn::StoreN(hn::Mul(d_h, slopes.by_up), d, row.d_up + i, count);
     hn::StoreN(slopes.value, d, row.h + i, count);
   }
 }
@@ -164,8 +164,8 @@ namespace {
 HWY_EXPORT(BackwardRow);
 }  // namespace
 
-void GatedActivationBackward(Activation activation, const ActivationLimits& limits, size_t n,
-                             const ActivationRow& row) noexcept {
+void ActivationBackward(Activation activation, const ActivationLimits& limits, size_t n,
+                        const ActivationRow& row) noexcept {
   HWY_DYNAMIC_DISPATCH(BackwardRow)(activation, limits, n, row);
 }
 

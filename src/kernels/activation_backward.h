@@ -1,4 +1,4 @@
-// The gradient of a gated activation over one row. The forward functions are in rows.h.
+// The gradient of an activation over one row, gated or not. The forward functions are in rows.h.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #ifndef OPST_KERNELS_ACTIVATION_BACKWARD_H_
@@ -10,7 +10,8 @@
 
 namespace opst {
 
-// One row of the gated activation h = f(gate, up) and of its gradient, n elements each.
+// One row of the activation h = f(gate, up) and of its gradient, n elements each. Without a gate
+// (`up` null) h = act(gate): any activation but kClampedSwiglu; nothing is written to `d_up`.
 struct ActivationRow {
   const float* gate;
   const float* up;
@@ -22,8 +23,8 @@ struct ActivationRow {
 
 // At the edges of kRelu and kClampedSwiglu the gradient is PyTorch's: 0 at relu(0), passed on where
 // a value equals its limit. NaN stays NaN.
-void GatedActivationBackward(Activation activation, const ActivationLimits& limits, size_t n,
-                             const ActivationRow& row) noexcept;
+void ActivationBackward(Activation activation, const ActivationLimits& limits, size_t n,
+                        const ActivationRow& row) noexcept;
 
 }  // namespace opst
 

@@ -69,7 +69,7 @@ TEST_P(ActivationBackwardTest, GradientsAreTheSlopesOfTheFunction) {
         up[i] = uniform(random);
         d_h[i] = uniform(random);
       }
-      GatedActivationBackward(
+      ActivationBackward(
           activation, kLimits, n,
           {gate.data(), up.data(), d_h.data(), d_gate.data(), d_up.data(), h.data()});
       for (size_t i = 0; i < n; ++i) {
@@ -92,9 +92,8 @@ TEST_P(ActivationBackwardTest, ExtremesGiveTheirLimitsAndNanStays) {
                                       Activation::kGelu, Activation::kQuickGelu}) {
     std::vector<float> gate = {1e30f, -1e30f, 300, -300, nan, -inf};
     std::vector<float> up(6, 2), d_h(6, 1), d_gate(6), d_up(6), h(6);
-    GatedActivationBackward(
-        activation, kLimits, 6,
-        {gate.data(), up.data(), d_h.data(), d_gate.data(), d_up.data(), h.data()});
+    ActivationBackward(activation, kLimits, 6,
+                       {gate.data(), up.data(), d_h.data(), d_gate.data(), d_up.data(), h.data()});
     EXPECT_EQ(d_gate[0], 2);
     EXPECT_EQ(d_gate[1], 0);
     EXPECT_EQ(d_gate[2], 2);
@@ -107,15 +106,13 @@ TEST_P(ActivationBackwardTest, ExtremesGiveTheirLimitsAndNanStays) {
 // PyTorch's choices: relu'(0) = 0, clamp passes the gradient on at the limit itself.
 TEST_P(ActivationBackwardTest, EdgesAreThoseOfPyTorch) {
   std::vector<float> gate = {0, 0}, up = {3, 3}, d_h = {1, 1}, d_gate(2), d_up(2), h(2);
-  GatedActivationBackward(
-      Activation::kRelu, kLimits, 2,
-      {gate.data(), up.data(), d_h.data(), d_gate.data(), d_up.data(), h.data()});
+  ActivationBackward(Activation::kRelu, kLimits, 2,
+                     {gate.data(), up.data(), d_h.data(), d_gate.data(), d_up.data(), h.data()});
   EXPECT_EQ(d_gate[0], 0);
   gate = {2, 2.5f};
   up = {2, -2.5f};
-  GatedActivationBackward(
-      Activation::kClampedSwiglu, kLimits, 2,
-      {gate.data(), up.data(), d_h.data(), d_gate.data(), d_up.data(), h.data()});
+  ActivationBackward(Activation::kClampedSwiglu, kLimits, 2,
+                     {gate.data(), up.data(), d_h.data(), d_gate.data(), d_up.data(), h.data()});
   EXPECT_GT(d_gate[0], 0);
   EXPECT_GT(d_up[0], 0);
   EXPECT_EQ(d_gate[1], 0);
@@ -133,15 +130,34 @@ TEST_P(ActivationBackwardTest, InPlaceGivesTheSameBits) {
       up[i] = normal(random);
       d_h[i] = normal(random);
     }
-    GatedActivationBackward(
-        activation, kLimits, 37,
-        {gate.data(), up.data(), d_h.data(), d_gate.data(), d_up.data(), h.data()});
-    GatedActivationBackward(
-        activation, kLimits, 37,
-        {gate.data(), up.data(), d_h.data(), gate.data(), up.data(), d_h.data()});
+    ActivationBackward(activation, kLimits, 37,
+                       {gate.data(), up.data(), d_h.data(), d_gate.data(), d_up.data(), h.data()});
+    ActivationBackward(activation, kLimits, 37,
+                       {gate.data(), up.data(), d_h.data(), gate.data(), up.data(), d_h.data()});
     EXPECT_EQ(gate, d_gate);
     EXPECT_EQ(up, d_up);
     EXPECT_EQ(d_h, h);
+  }
+}
+
+// A factor of 1 is exact: without a gate the bits are those of a gated row with ups of 1.
+TEST_P(ActivationBackwardTest, WithoutAGateTheFactorIsOne) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal(0, 3);
+  for (const Activation activation : kActivations) {
+    if (activation == Activation::kClampedSwiglu) continue;
+    std::vector<float> x(37), ones(37, 1), d_h(37), d_x(37), d_up(37), h(37);
+    std::vector<float> plain_d_x(37), plain_h(37);
+    for (size_t i = 0; i < 37; ++i) {
+      x[i] = normal(random);
+      d_h[i] = normal(random);
+    }
+    ActivationBackward(activation, kLimits, 37,
+                       {x.data(), ones.data(), d_h.data(), d_x.data(), d_up.data(), h.data()});
+    ActivationBackward(activation, kLimits, 37,
+                       {x.data(), nullptr, d_h.data(), plain_d_x.data(), nullptr, plain_h.data()});
+    EXPECT_EQ(plain_d_x, d_x);
+    EXPECT_EQ(plain_h, h);
   }
 }
 

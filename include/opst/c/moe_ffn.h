@@ -25,7 +25,7 @@ typedef struct opst_expert_weights {
 #define OPST_EXPERT_WEIGHTS_DEFAULT                                                           \
   {                                                                                           \
     .struct_size = sizeof(opst_expert_weights), .reserved = 0, .gate_up = NULL, .down = NULL, \
-    .gate_up_bias = NULL, .down_bias = NULL                                                   \
+    .gate_up_bias = NULL, .down_bias = NULL, .saved_gate_up = NULL                            \
   }
 
 typedef struct opst_moe_ffn_options {
@@ -55,10 +55,13 @@ OPST_API opst_status opst_moe_ffn(const opst_context* context, const opst_view* 
 typedef struct opst_expert_tensors {
   uint32_t struct_size;
   uint32_t reserved;
-  const opst_view* gate_up;       // [E, 2F, H], gate rows first
+  const opst_view* gate_up;       // [E, 2F, H], gate rows first; without a gate [E, F, H]
   const opst_view* down;          // [E, H, F]
-  const opst_view* gate_up_bias;  // [E, 2F] f32; NULL = none
+  const opst_view* gate_up_bias;  // [E, 2F] f32, without a gate [E, F]; NULL = none
   const opst_view* down_bias;     // [E, H] f32; NULL = none
+  // What opst_grouped_matmul makes of the permuted x and gate_up, [R, 2F] (without a gate [R, F]),
+  // kept from the forward call; NULL = computed again.
+  const opst_view* saved_gate_up;
 } opst_expert_tensors;
 
 #define OPST_EXPERT_TENSORS_DEFAULT                                                           \
@@ -73,9 +76,9 @@ typedef struct opst_moe_ffn_gradients {
   uint32_t reserved;
   const opst_view* d_x;               // [T, H] f32, bf16 or f16
   const opst_view* d_expert_weights;  // [T, k] f32
-  const opst_view* d_gate_up;         // [E, 2F, H] f32
+  const opst_view* d_gate_up;         // f32, of gate_up's shape
   const opst_view* d_down;            // [E, H, F] f32
-  const opst_view* d_gate_up_bias;    // [E, 2F] f32
+  const opst_view* d_gate_up_bias;    // [E, 2F] f32, without a gate [E, F]
   const opst_view* d_down_bias;       // [E, H] f32
 } opst_moe_ffn_gradients;
 

@@ -15,6 +15,11 @@ extern "C" {
 // several threads.
 typedef struct opst_routing_plan opst_routing_plan;
 
+// Who comes first when an expert is full: first choices of all tokens, then second ones; tokens in
+// order; the largest weights.
+typedef int32_t opst_drop_order;
+enum { OPST_DROP_BY_CHOICE = 0, OPST_DROP_BY_TOKEN = 1, OPST_DROP_BY_WEIGHT = 2 };
+
 typedef struct opst_routing_plan_options {
   uint32_t struct_size;
   int32_t pads_to_capacity;  // 1 = every expert's rows are filled up to the capacity
@@ -23,12 +28,15 @@ typedef struct opst_routing_plan_options {
   int64_t active_begin;  // only experts [begin, end) get rows; 0 and 0 = all
   int64_t active_end;
   const opst_view* is_padding;  // [T] u8 or bool, not 0 = no token; NULL = none
+  opst_drop_order drop_order;
+  uint32_t reserved;
 } opst_routing_plan_options;
 
 #define OPST_ROUTING_PLAN_OPTIONS_DEFAULT                                                          \
   {                                                                                                \
     .struct_size = sizeof(opst_routing_plan_options), .pads_to_capacity = 0, .capacity_factor = 0, \
-    .min_capacity = 0, .active_begin = 0, .active_end = 0, .is_padding = NULL                      \
+    .min_capacity = 0, .active_begin = 0, .active_end = 0, .is_padding = NULL,                     \
+    .drop_order = OPST_DROP_BY_CHOICE, .reserved = 0                                               \
   }
 
 // expert_ids [T, k] i32, -1 = no row; expert_weights [T, k] f32; both contiguous.

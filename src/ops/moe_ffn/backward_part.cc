@@ -44,14 +44,25 @@ class Part {
     }
     x_ = Tensor(request.x.dtype(), {num_rows(), request.hidden()});
     d_y_ = Tensor(DType::kF32, {num_rows(), request.hidden()});
-    gate_up_ = Tensor(DType::kF32, {num_rows(), 2 * request.ffn()});
+    gate_up_ = Tensor(DType::kF32, {num_rows(), request.gate_up_rows()});
+    if (request.options.saved_gate_up.rank() > 0) {
+      for (size_t i = 0; i < rows.counts.size(); ++i) {
+        for (int64_t row = 0; row < rows.counts[i]; ++row) {
+          plan_rows_.push_back(rows.first_rows[i] + row);
+        }
+      }
+    }
     z_ = Tensor(DType::kF32, {num_rows(), request.ffn()});
   }
 
   void Run() {
     GatherRows();
-    GroupedMatmul(context_, x_.view(), offsets_, experts_.gate_up,
-                  {.bias = BiasOf(request_.experts.gate_up_bias)}, gate_up_.view());
+    if (plan_rows_.empty()) {
+      GroupedMatmul(context_, x_.view(), offsets_, experts_.gate_up,
+                    {.bias = BiasOf(request_.experts.gate_up_bias)}, gate_up_.view());
+    } else {
+      LoadSaved();
+    }
     GroupedMatmul(context_, d_y_.view(), offsets_, experts_.down_transposed, z_.view());
     ForRowBlocks(context_, num_rows(), kSummedRowsPerTask, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) ActivateRow(row);
@@ -88,6 +99,17 @@ class Part {
     });
   }
 
+  void LoadSaved() {
+    const ConstTensorView& saved = request_.options.saved_gate_up;
+    const auto width = static_cast<size_t>(request_.gate_up_rows());
+    ForRowBlocks(context_, num_rows(), kCopiedRowsPerTask, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        ConvertToFloat(saved.dtype(), saved.row(plan_rows_[static_cast<size_t>(row)]), width,
+                       Row(gate_up_, row));
+      }
+    });
+  }
+
   // Turns g, u into d_g, d_u, z into h and d_y into w d_y, and sets the slot's d_w between.
   void ActivateRow(int64_t row) {
     const auto ffn = static_cast<size_t>(request_.ffn());
@@ -99,8 +121,9 @@ class Part {
     float* d_y = Row(d_y_, row);
     std::vector<float> d_h(ffn, 0.0f);
     ScaledAccumulate(weight, z, ffn, d_h.data());
-    GatedActivationBackward(request_.options.activation, request_.options.limits, ffn,
-                            {gate, gate + ffn, d_h.data(), gate, gate + ffn, d_h.data()});
+    float* up = request_.has_gate() ? gate + ffn : nullptr;
+    ActivationBackward(request_.options.activation, request_.options.limits, ffn,
+                       {gate, up, d_h.data(), gate, up, d_h.data()});
     if (request_.gradients.d_expert_weights.rank() > 0) {
       float d_weight = Dot(d_h.data(), z, ffn);
       if (request_.experts.down_bias.rank() > 0) {
@@ -143,10 +166,11 @@ class Part {
   std::vector<int64_t> offsets_;  // rows of each expert in this part
   std::vector<int32_t> slots_;    // of each row
   std::vector<int32_t> tokens_;
-  Tensor x_;        // [R,H] of x's dtype
-  Tensor d_y_;      // [R,H]
-  Tensor gate_up_;  // [R,2F] g, u; then d_g, d_u
-  Tensor z_;        // [R,F]; then h
+  std::vector<int64_t> plan_rows_;  // of each row, when g and u were saved
+  Tensor x_;                        // [R,H] of x's dtype
+  Tensor d_y_;                      // [R,H]
+  Tensor gate_up_;                  // [R,2F] g, u; then d_g, d_u; without a gate [R,F]
+  Tensor z_;                        // [R,F]; then h
 };
 
 }  // namespace
@@ -155,8 +179,10 @@ BackwardExperts::BackwardExperts(const Context& context, const MoeFfnBackwardReq
                                  int64_t begin_expert, int64_t end_expert)
     : begin(begin_expert),
       end(end_expert),
-      gate_up(PackExperts(context, Slice(request.experts.gate_up, begin, end),
-                          FormatOf(request.experts.gate_up.dtype()), PanelOrder::kPlain)),
+      gate_up(request.options.saved_gate_up.rank() > 0
+                  ? PackedWeights()
+                  : PackExperts(context, Slice(request.experts.gate_up, begin, end),
+                                FormatOf(request.experts.gate_up.dtype()), PanelOrder::kPlain)),
       gate_up_transposed(PackExpertsTransposed(context, Slice(request.experts.gate_up, begin, end),
                                                FormatOf(request.experts.gate_up.dtype()))),
       down_transposed(PackExpertsTransposed(context, Slice(request.experts.down, begin, end),
@@ -166,16 +192,21 @@ size_t BackwardExperts::BytesPerExpert(const MoeFfnBackwardRequest& request) {
   const WeightFormat format = FormatOf(request.experts.gate_up.dtype());
   const int64_t hidden = request.hidden();
   const int64_t ffn = request.ffn();
-  return PanelLayout{format, PanelOrder::kPlain, 2 * ffn, hidden}.matrix_bytes() +
-         PanelLayout{format, PanelOrder::kPlain, hidden, 2 * ffn}.matrix_bytes() +
+  const int64_t rows = request.gate_up_rows();
+  const bool is_saved = request.options.saved_gate_up.rank() > 0;
+  const PanelLayout gate_up{format, PanelOrder::kPlain, rows, hidden};
+  return (is_saved ? 0 : gate_up.matrix_bytes()) +
+         PanelLayout{format, PanelOrder::kPlain, hidden, rows}.matrix_bytes() +
          PanelLayout{format, PanelOrder::kPlain, ffn, hidden}.matrix_bytes();
 }
 
 size_t BackwardBytesPerRow(const MoeFfnBackwardRequest& request) {
   const auto hidden = static_cast<size_t>(request.hidden());
   const auto ffn = static_cast<size_t>(request.ffn());
-  constexpr size_t kIndexBytes = 16;
-  return hidden * ByteSize(request.x.dtype()) + (hidden + 3 * ffn) * sizeof(float) + kIndexBytes;
+  const auto width = static_cast<size_t>(request.gate_up_rows());
+  constexpr size_t kIndexBytes = 24;
+  return hidden * ByteSize(request.x.dtype()) + (hidden + ffn + width) * sizeof(float) +
+         kIndexBytes;
 }
 
 void RunBackwardPart(const Context& context, const MoeFfnBackwardRequest& request,

@@ -25,6 +25,9 @@ struct MoeFfnBackwardRequest {
 
   int64_t hidden() const { return x.dim(1); }
   int64_t ffn() const { return experts.down.dim(2); }
+  bool has_gate() const { return experts.has_gate(); }
+  // Rows of gate_up: 2F, without a gate F.
+  int64_t gate_up_rows() const { return experts.gate_up.dim(1); }
 };
 
 // Experts [begin, end), packed for the three products of the backward pass.
@@ -38,7 +41,7 @@ class BackwardExperts {
 
   const int64_t begin;
   const int64_t end;
-  const PackedWeights gate_up;             // [2F,H]: g, u = x W
+  const PackedWeights gate_up;             // [2F,H]: g, u = x W; empty when those were saved
   const PackedWeights gate_up_transposed;  // [H,2F]: d_x = [d_g, d_u] Wᵀ
   const PackedWeights down_transposed;     // [F,H]: z = d_out Wᵀ
 };

@@ -39,14 +39,19 @@ void CheckInputs(const MoeFfnBackwardRequest& request) {
     return weight.rank() == 3 && IsModelFloat(weight.dtype()) && weight.is_contiguous();
   };
   OPST_CHECK_ARG(is_weight(gate_up) && is_weight(down) && gate_up.dtype() == down.dtype(), kOp,
-                 "weights must be contiguous [E,2F,H] and [E,H,F] of one model float type",
+                 "weights must be contiguous [E,2F,H] (no gate: [E,F,H]) and [E,H,F] of one model "
+                 "float type",
                  gate_up.ToString(), " and ", down.ToString());
-  const Shape wanted{down.dim(0), 2 * down.dim(2), x.dim(1)};
+  const bool has_gate = request.has_gate();
+  const Shape wanted{down.dim(0), (has_gate ? 2 : 1) * down.dim(2), x.dim(1)};
   OPST_CHECK_ARG(gate_up.shape() == wanted && down.dim(1) == x.dim(1) && down.dim(2) > 0, kOp,
-                 "gate_up must be [E,2F,H] and down [E,H,F] of the input's H", "gate_up ",
-                 gate_up.ToString(), ", down ", down.ToString(), ", input ", x.ToString());
+                 "gate_up must be [E,2F,H] (no gate: [E,F,H]) and down [E,H,F] of the input's H",
+                 "gate_up ", gate_up.ToString(), ", down ", down.ToString(), ", input ",
+                 x.ToString());
+  OPST_CHECK_ARG(has_gate || request.options.activation != Activation::kClampedSwiglu, kOp,
+                 "clamped SwiGLU must have a gate", "gate_up ", gate_up.ToString());
   CheckBias(request.experts.gate_up_bias, {wanted[0], wanted[1]},
-            "gate_up_bias must be contiguous [E,2F] f32, or absent");
+            "gate_up_bias must be contiguous [E,2F] (no gate: [E,F]) f32, or absent");
   CheckBias(request.experts.down_bias, {wanted[0], wanted[2]},
             "down_bias must be contiguous [E,H] f32, or absent");
   OPST_CHECK_ARG(request.plan.num_tokens == x.dim(0) && request.plan.num_experts == wanted[0], kOp,
@@ -54,6 +59,12 @@ void CheckInputs(const MoeFfnBackwardRequest& request) {
                  request.plan.num_tokens, " tokens and ", request.plan.num_experts,
                  " experts planned for input ", x.ToString(), ", gate_up ", gate_up.ToString());
   CheckPlan(kOp, request.plan);
+  const ConstTensorView& saved = request.options.saved_gate_up;
+  OPST_CHECK_ARG(saved.rank() == 0 || (saved.shape() == Shape{request.plan.num_rows(), wanted[1]} &&
+                                       IsModelFloat(saved.dtype())),
+                 kOp, "saved_gate_up must be [R,2F] (no gate: [R,F]) f32, bf16 or f16, or absent",
+                 saved.ToString(), " for ", request.plan.num_rows(), " rows of ",
+                 gate_up.ToString());
 }
 
 void CheckGradient(TensorView gradient, const Shape& shape, std::string_view rule) {
@@ -73,17 +84,22 @@ void CheckGradients(const MoeFfnBackwardRequest& request) {
   CheckGradient(out.d_expert_weights, {request.plan.num_tokens, request.plan.top_k},
                 "d_expert_weights must be contiguous [T,k] f32, or absent");
   CheckGradient(out.d_gate_up, experts.gate_up.shape(),
-                "d_gate_up must be contiguous [E,2F,H] f32, or absent");
+                "d_gate_up must be contiguous f32 of gate_up's shape, or absent");
   CheckGradient(out.d_down, experts.down.shape(),
                 "d_down must be contiguous [E,H,F] f32, or absent");
   CheckGradient(out.d_gate_up_bias, {num_experts, experts.gate_up.dim(1)},
-                "d_gate_up_bias must be contiguous [E,2F] f32, or absent");
+                "d_gate_up_bias must be contiguous [E,2F] (no gate: [E,F]) f32, or absent");
   CheckGradient(out.d_down_bias, {num_experts, experts.down.dim(1)},
                 "d_down_bias must be contiguous [E,H] f32, or absent");
   const TensorView all[] = {out.d_x,    out.d_expert_weights, out.d_gate_up,
                             out.d_down, out.d_gate_up_bias,   out.d_down_bias};
-  const ConstTensorView inputs[] = {request.x,    request.d_out,        experts.gate_up,
-                                    experts.down, experts.gate_up_bias, experts.down_bias};
+  const ConstTensorView inputs[] = {request.x,
+                                    request.d_out,
+                                    experts.gate_up,
+                                    experts.down,
+                                    experts.gate_up_bias,
+                                    experts.down_bias,
+                                    request.options.saved_gate_up};
   for (size_t i = 0; i < std::size(all); ++i) {
     const auto overlaps = [&](const ConstTensorView& other) {
       return other.rank() > 0 && all[i].rank() > 0 && all[i].Overlaps(other);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "base/testing/errors.h"
@@ -16,7 +17,9 @@
 #include "ops/testing/matrix.h"
 #include "ops/testing/plans.h"
 #include "ops/testing/worst_element.h"
+#include "opst/ops/grouped_matmul.h"
 #include "opst/ops/moe_ffn.h"
+#include "opst/ops/permute.h"
 #include "opst/pack.h"
 
 namespace opst {
@@ -26,6 +29,8 @@ using Values = std::vector<double>;
 
 struct Sizes {
   int64_t tokens, experts, top_k, hidden, ffn;
+  bool has_gate = true;
+  int64_t gate_up_rows() const { return has_gate ? 2 * ffn : ffn; }
 };
 
 // One layer, its inputs and the gradient of its output.
@@ -39,11 +44,11 @@ struct Layer {
             s.experts, plan_options)),
         x(Matrix::Random(dtype, s.tokens, s.hidden, seed + 1, 1, 1)),
         d_out(Matrix::Random(dtype, s.tokens, s.hidden, seed + 2, 1, 2)),
-        gate_up(Matrix::Random(dtype, s.experts * 2 * s.ffn, s.hidden, seed + 3,
+        gate_up(Matrix::Random(dtype, s.experts * s.gate_up_rows(), s.hidden, seed + 3,
                                1 / std::sqrt(static_cast<double>(s.hidden)))),
         down(Matrix::Random(dtype, s.experts * s.hidden, s.ffn, seed + 4,
                             1 / std::sqrt(static_cast<double>(s.ffn)))),
-        gate_up_bias(Matrix::Random(DType::kF32, s.experts, 2 * s.ffn, seed + 5)),
+        gate_up_bias(Matrix::Random(DType::kF32, s.experts, s.gate_up_rows(), seed + 5)),
         down_bias(Matrix::Random(DType::kF32, s.experts, s.hidden, seed + 6)) {}
 
   ExpertTensors tensors() const {
@@ -63,7 +68,7 @@ struct Gradients {
         weights(DType::kF32, layer.sizes.tokens, layer.sizes.top_k),
         gate_up(DType::kF32, layer.gate_up.rows(), layer.sizes.hidden),
         down(DType::kF32, layer.down.rows(), layer.sizes.ffn),
-        gate_up_bias(DType::kF32, layer.sizes.experts, 2 * layer.sizes.ffn),
+        gate_up_bias(DType::kF32, layer.sizes.experts, layer.sizes.gate_up_rows()),
         down_bias(DType::kF32, layer.sizes.experts, layer.sizes.hidden),
         experts(layer.sizes.experts) {}
 
@@ -145,8 +150,9 @@ struct Oracle {
   }
 
   void AddSlot(const Layer& layer, Activation activation, size_t slot) {
-    const auto [tokens, experts, top_k, hidden, ffn] = layer.sizes;
+    const auto [tokens, experts, top_k, hidden, ffn, has_gate] = layer.sizes;
     const int64_t token = static_cast<int64_t>(slot) / top_k;
+    const int64_t width = layer.sizes.gate_up_rows();
     const int64_t expert = layer.plan.expert_ids[slot];
     const double weight = layer.plan.expert_weights[slot];
     Values d_input(static_cast<size_t>(hidden));
@@ -156,28 +162,30 @@ struct Oracle {
       down_bias[static_cast<size_t>(expert * hidden + h)] += weight * layer.d_out.At(token, h);
     }
     for (int64_t f = 0; f < ffn; ++f) {
-      const int64_t gate_row = expert * 2 * ffn + f;
+      const int64_t gate_row = expert * width + f;
       double g = layer.gate_up_bias.At(expert, f);
-      double u = layer.gate_up_bias.At(expert, ffn + f);
+      double u = has_gate ? layer.gate_up_bias.At(expert, ffn + f) : 1;
       double z = 0;
       for (int64_t h = 0; h < hidden; ++h) {
         g += layer.x.At(token, h) * layer.gate_up.At(gate_row, h);
-        u += layer.x.At(token, h) * layer.gate_up.At(gate_row + ffn, h);
+        if (has_gate) u += layer.x.At(token, h) * layer.gate_up.At(gate_row + ffn, h);
         z += layer.d_out.At(token, h) * layer.down.At(expert * hidden + h, f);
       }
       const Slopes slopes = SlopesOf(activation, g, u);
       d_weight += slopes.value * z;
       const double d_g = weight * z * slopes.by_gate;
       const double d_u = weight * z * slopes.by_up;
-      gate_up_bias[static_cast<size_t>(expert * 2 * ffn + f)] += d_g;
-      gate_up_bias[static_cast<size_t>(expert * 2 * ffn + ffn + f)] += d_u;
+      gate_up_bias[static_cast<size_t>(gate_row)] += d_g;
+      if (has_gate) gate_up_bias[static_cast<size_t>(gate_row + ffn)] += d_u;
       for (int64_t h = 0; h < hidden; ++h) {
         down[static_cast<size_t>((expert * hidden + h) * ffn + f)] +=
             weight * layer.d_out.At(token, h) * slopes.value;
         gate_up[static_cast<size_t>(gate_row * hidden + h)] += d_g * layer.x.At(token, h);
+        double& d_x = x[static_cast<size_t>(token * hidden + h)];
+        d_x += d_g * layer.gate_up.At(gate_row, h);
+        if (!has_gate) continue;
         gate_up[static_cast<size_t>((gate_row + ffn) * hidden + h)] += d_u * layer.x.At(token, h);
-        x[static_cast<size_t>(token * hidden + h)] +=
-            d_g * layer.gate_up.At(gate_row, h) + d_u * layer.gate_up.At(gate_row + ffn, h);
+        d_x += d_u * layer.gate_up.At(gate_row + ffn, h);
       }
     }
     weights[slot] = d_weight;
@@ -246,6 +254,49 @@ TEST_P(MoeFfnBackwardTest, AThousandRandomLayersEqualFp64) {
   }
 }
 
+TEST_P(MoeFfnBackwardTest, AThousandRandomLayersWithoutAGateEqualFp64) {
+  constexpr Activation kUngated[] = {Activation::kSilu, Activation::kGeluTanh, Activation::kRelu,
+                                     Activation::kGelu, Activation::kQuickGelu};
+  for (uint32_t seed = 0; seed < 1000 && !HasFailure(); ++seed) {
+    std::mt19937 random(seed);
+    const DType dtypes[] = {DType::kF32, DType::kBf16, DType::kF16};
+    const auto experts = static_cast<int64_t>(1 + random() % 5);
+    const Sizes sizes{static_cast<int64_t>(random() % 9),
+                      experts,
+                      static_cast<int64_t>(1 + random() % static_cast<uint32_t>(experts)),
+                      static_cast<int64_t>(1 + random() % 20),
+                      static_cast<int64_t>(1 + random() % 20),
+                      false};
+    Check(Layer(context_, dtypes[random() % 3], sizes, seed), kUngated[random() % 5]);
+    if (HasFailure()) ADD_FAILURE() << "seed " << seed;
+  }
+}
+
+// What was kept in f32 is what would be computed again, whatever parts the workspace makes.
+TEST_P(MoeFfnBackwardTest, SavedActivationsGiveTheSameBits) {
+  for (const bool has_gate : {true, false}) {
+    const Layer layer(context_, DType::kBf16, {40, 5, 2, 24, 18, has_gate}, 9);
+    const int64_t rows = layer.plan.num_rows();
+    Matrix permuted(DType::kBf16, rows, 24);
+    Permute(context_, layer.x.view(), layer.plan, permuted.view());
+    Matrix saved(DType::kF32, rows, layer.sizes.gate_up_rows(), 3);
+    GroupedMatmul(
+        context_, permuted.view(), layer.plan.expert_offsets,
+        PackExperts(context_, layer.gate_up.Stacked(5), WeightFormat::kBf16, PanelOrder::kPlain),
+        {.bias = layer.gate_up_bias.view()}, saved.view());
+    const auto run = [&](size_t workspace_bytes, ConstTensorView kept) {
+      Gradients got(layer);
+      MoeFfnBackward(context_, layer.x.view(), layer.plan, layer.tensors(), layer.d_out.view(),
+                     {.saved_gate_up = kept, .workspace_bytes = workspace_bytes}, got.views());
+      return got;
+    };
+    const Gradients wanted = run(0, {});
+    for (const size_t bytes : {size_t{1} << 30, size_t{40'000}, size_t{1}}) {
+      EXPECT_TRUE(run(bytes, saved.view()).HasSameBits(wanted)) << has_gate << ", " << bytes;
+    }
+  }
+}
+
 TEST_P(MoeFfnBackwardTest, LargerThanAllBlocks) {
   Check(Layer(context_, DType::kF32, {300, 2, 1, 270, 40}, 7), Activation::kSilu);
   Check(Layer(context_, DType::kBf16, {40, 3, 3, 33, 530}, 8), Activation::kGeluTanh);
@@ -255,7 +306,7 @@ TEST_P(MoeFfnBackwardTest, LargerThanAllBlocks) {
 TEST_P(MoeFfnBackwardTest, TheFormulasAreTheSlopesOfTheForwardPass) {
   constexpr double kStep = 1.0 / 1024;  // exact in f32; the loss is smooth: error about step²
   for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
-    const Layer layer(context_, DType::kF32, {5, 3, 2, 4, 3}, 11);
+    const Layer layer(context_, DType::kF32, {5, 3, 2, 4, 3, activation == Activation::kSilu}, 11);
     const Oracle at(layer, activation);
     const auto slope = [&](Matrix Layer::*matrix, int64_t row, int64_t column) {
       Layer more = layer;
@@ -289,15 +340,17 @@ TEST_P(MoeFfnBackwardTest, TheFormulasAreTheSlopesOfTheForwardPass) {
 }
 
 // The loss of the oracle is that of the forward operator.
-TEST_P(MoeFfnBackwardTest, TheOracleIsThatOfTheForwardOperator) {
-  const Layer layer(context_, DType::kF32, {30, 4, 2, 24, 17}, 5);
+void CompareLosses(const Context& context, const Layer& layer) {
+  const bool has_gate = layer.sizes.has_gate;
   const ExpertWeights weights{
-      PackExperts(context_, layer.gate_up.Stacked(4), WeightFormat::kF32, PanelOrder::kGateUp),
-      PackExperts(context_, layer.down.Stacked(4), WeightFormat::kF32, PanelOrder::kPlain),
+      PackExperts(context, layer.gate_up.Stacked(4), WeightFormat::kF32,
+                  has_gate ? PanelOrder::kGateUp : PanelOrder::kPlain),
+      PackExperts(context, layer.down.Stacked(4), WeightFormat::kF32, PanelOrder::kPlain),
       layer.gate_up_bias.view(), layer.down_bias.view()};
   for (const Activation activation : kActivations) {
+    if (!has_gate && activation == Activation::kClampedSwiglu) continue;
     Matrix out(DType::kF32, 30, 24);
-    MoeFfn(context_, layer.x.view(), layer.plan, weights, {.activation = activation}, out.view());
+    MoeFfn(context, layer.x.view(), layer.plan, weights, {.activation = activation}, out.view());
     double loss = 0;
     double magnitude = 0;
     for (int64_t t = 0; t < 30; ++t) {
@@ -308,6 +361,11 @@ TEST_P(MoeFfnBackwardTest, TheOracleIsThatOfTheForwardOperator) {
     }
     EXPECT_NEAR(Oracle(layer, activation).loss, loss, 200 * 0x1p-24 * magnitude);
   }
+}
+
+TEST_P(MoeFfnBackwardTest, TheOracleIsThatOfTheForwardOperator) {
+  CompareLosses(context_, Layer(context_, DType::kF32, {30, 4, 2, 24, 17}, 5));
+  CompareLosses(context_, Layer(context_, DType::kF32, {30, 4, 2, 24, 17, false}, 6));
 }
 
 TEST_P(MoeFfnBackwardTest, ThreadsAndWorkspaceDoNotChangeBits) {
@@ -384,8 +442,8 @@ TEST(MoeFfnBackwardErrorsTest, WrongArgumentsAreNamedAndNothingIsWritten) {
   ExpertTensors wrong = layer.tensors();
   wrong.down = layer.gate_up.Stacked(3);
   EXPECT_EQ(reject(wrong, layer.d_out.view(), out.views()),
-            "[moe_ffn_backward] gate_up must be [E,2F,H] and down [E,H,F] of the input's H; got "
-            "gate_up [3,8,5] f32, down [3,8,5] f32, input [9,5] f32");
+            "[moe_ffn_backward] gate_up must be [E,2F,H] (no gate: [E,F,H]) and down [E,H,F] of "
+            "the input's H; got gate_up [3,8,5] f32, down [3,8,5] f32, input [9,5] f32");
   EXPECT_EQ(reject(layer.tensors(), Matrix(DType::kF32, 9, 4).view(), out.views()),
             "[moe_ffn_backward] d_out must be [T,H] f32, bf16 or f16; got [9,4] f32 for input "
             "[9,5] f32");
@@ -394,6 +452,23 @@ TEST(MoeFfnBackwardErrorsTest, WrongArgumentsAreNamedAndNothingIsWritten) {
   EXPECT_EQ(reject(layer.tensors(), layer.d_out.view(), twice),
             "[moe_ffn_backward] gradients must not overlap the arguments or each other; got [3,5] "
             "f32");
+  const Matrix saved(DType::kF32, 9, 8);
+  const int64_t rows = layer.plan.num_rows();
+  ASSERT_NE(rows, 9);
+  EXPECT_EQ(Rejection([&] {
+              MoeFfnBackward(context, layer.x.view(), layer.plan, layer.tensors(),
+                             layer.d_out.view(), {.saved_gate_up = saved.view()}, out.views());
+            }),
+            "[moe_ffn_backward] saved_gate_up must be [R,2F] (no gate: [R,F]) f32, bf16 or f16, or "
+            "absent; got [9,8] f32 for " +
+                std::to_string(rows) + " rows of [3,8,5] f32");
+  const Layer plain(context, DType::kF32, {9, 3, 2, 5, 4, false}, 4);
+  EXPECT_EQ(Rejection([&] {
+              MoeFfnBackward(context, plain.x.view(), plain.plan, plain.tensors(),
+                             plain.d_out.view(), {.activation = Activation::kClampedSwiglu},
+                             Gradients(plain).views());
+            }),
+            "[moe_ffn_backward] clamped SwiGLU must have a gate; got gate_up [3,4,5] f32");
   EXPECT_TRUE(out.down.IsUnwritten(0) && out.x.IsUnwritten(0));
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -95,19 +96,41 @@ int64_t Capacity(const RoutingPlan& plan, const RoutingPlanOptions& options) {
   return std::min(num_tokens, std::max(options.min_capacity, static_cast<int64_t>(wanted)));
 }
 
-// Empties the slots of full experts, visiting first choices of all tokens, then second ones, …
-void DropOverCapacity(int64_t capacity, RoutingPlan& plan) {
+// Slots by descending weight, then ascending number; NaN counts as the least.
+std::vector<size_t> SlotsByWeight(const std::vector<float>& weights) {
+  std::vector<size_t> slots(weights.size());
+  std::iota(slots.begin(), slots.end(), size_t{0});
+  const auto key = [&](size_t slot) {
+    return std::isnan(weights[slot]) ? -std::numeric_limits<float>::infinity() : weights[slot];
+  };
+  std::stable_sort(slots.begin(), slots.end(), [&](size_t a, size_t b) { return key(a) > key(b); });
+  return slots;
+}
+
+// Empties the slots of full experts, visiting the slots in the order that is asked for.
+void DropOverCapacity(int64_t capacity, DropOrder order, RoutingPlan& plan) {
   std::vector<int64_t> taken(static_cast<size_t>(plan.num_experts), 0);
-  for (int64_t choice = 0; choice < plan.top_k; ++choice) {
-    for (int64_t token = 0; token < plan.num_tokens; ++token) {
-      const auto slot = static_cast<size_t>(token * plan.top_k + choice);
-      const int32_t expert = plan.expert_ids[slot];
-      if (expert < 0) continue;
-      if (taken[static_cast<size_t>(expert)]++ < capacity) continue;
-      plan.expert_ids[slot] = -1;
-      plan.expert_weights[slot] = 0;
-      ++plan.num_dropped;
-    }
+  const auto visit = [&](size_t slot) {
+    const int32_t expert = plan.expert_ids[slot];
+    if (expert < 0 || taken[static_cast<size_t>(expert)]++ < capacity) return;
+    plan.expert_ids[slot] = -1;
+    plan.expert_weights[slot] = 0;
+    ++plan.num_dropped;
+  };
+  switch (order) {
+    case DropOrder::kByChoice:
+      for (int64_t choice = 0; choice < plan.top_k; ++choice) {
+        for (int64_t token = 0; token < plan.num_tokens; ++token) {
+          visit(static_cast<size_t>(token * plan.top_k + choice));
+        }
+      }
+      return;
+    case DropOrder::kByToken:
+      for (size_t slot = 0; slot < plan.expert_ids.size(); ++slot) visit(slot);
+      return;
+    case DropOrder::kByWeight:
+      for (const size_t slot : SlotsByWeight(plan.expert_weights)) visit(slot);
+      return;
   }
 }
 
@@ -150,7 +173,7 @@ void CompletePlan(const Context& context, const RoutingPlanOptions& options, Rou
     if (options.pads_to_capacity) padded_rows = capacity;
     OPST_CHECK_ARG(padded_rows == 0 || plan.num_experts <= kMaxRows / padded_rows, kOp,
                    "E·capacity must be below 2^31", plan.num_experts, " experts of ", capacity);
-    DropOverCapacity(capacity, plan);
+    DropOverCapacity(capacity, options.drop_order, plan);
   }
   LayOutRows(padded_rows, plan);
 }
