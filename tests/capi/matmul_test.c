@@ -177,6 +177,79 @@ static void test_integer_weights(void) {
   }
 }
 
+// Int8 rows in, ReLU, int8 rows out; no gate.
+static void test_quantized_product(void) {
+  int8_t integers[R * K], values[R * N];
+  float x_scales[R], scales[R];
+  for (int r = 0; r < R; ++r) {
+    x_scales[r] = 0.25F / (float)(r + 1);
+    for (int k = 0; k < K; ++k) integers[r * K + k] = (int8_t)((r * 37 + k * 11) % 255 - 127);
+  }
+  opst_packed_weights* packed = pack(OPST_WEIGHTS_F32);
+  const opst_view x_view = opst_matrix(OPST_I8, integers, R, K);
+  const opst_view offset_view = opst_vector(OPST_I64, offsets, E + 1);
+  const opst_view x_scale_view = opst_vector(OPST_F32, x_scales, R);
+  const opst_view value_view = opst_matrix(OPST_I8, values, R, N);
+  const opst_view scale_view = opst_vector(OPST_F32, scales, R);
+  opst_grouped_matmul_quantize_options options = OPST_GROUPED_MATMUL_QUANTIZE_OPTIONS_DEFAULT;
+  options.activation = OPST_RELU;
+  options.x_scales = &x_scale_view;
+  OK(opst_grouped_matmul_quantize(context, &x_view, &offset_view, packed, &options, &value_view,
+                                  &scale_view));
+  for (int r = 0; r < R; ++r) {
+    double most = 0;
+    for (int n = 0; n < N; ++n) {
+      double sum = 0;
+      for (int k = 0; k < K; ++k) {
+        sum += integers[r * K + k] * (double)w[(group_of(r) * N + n) * K + k];
+      }
+      const double wanted = fmax(0, sum * (double)x_scales[r]);
+      most = fmax(most, wanted);
+      NEAR(values[r * N + n] * (double)scales[r], wanted, (double)scales[r] * 0.501 + 1e-5);
+    }
+    NEAR(scales[r], most / 127, 1e-6);
+  }
+  options.x_scales = NULL;
+  REFUSED(opst_grouped_matmul_quantize(context, &x_view, &offset_view, packed, &options,
+                                       &value_view, &scale_view),
+          "[grouped_matmul_quantize] x_scales");
+  OK(opst_packed_weights_destroy(packed));
+}
+
+// Rows 0, 2, 4 … go to token 0, the others to token 1; token 1 starts with a shared row.
+static void test_finalized_product(void) {
+  float out[2 * N], shared[N], row_weights[R];
+  int32_t targets[R];
+  fill_random(shared, N, 5);
+  fill_random(row_weights, R, 6);
+  for (int r = 0; r < R; ++r) targets[r] = r % 2;
+  opst_packed_weights* packed = pack(OPST_WEIGHTS_F32);
+  const opst_view x_view = opst_matrix(OPST_F32, x, R, K);
+  const opst_view offset_view = opst_vector(OPST_I64, offsets, E + 1);
+  const opst_view target_view = opst_vector(OPST_I32, targets, R);
+  const opst_view weight_view = opst_vector(OPST_F32, row_weights, R);
+  const opst_view shared_view = opst_matrix(OPST_F32, shared, 1, N);
+  const opst_view out_view = opst_matrix(OPST_F32, out, 2, N);
+  opst_grouped_matmul_finalize_options options = OPST_GROUPED_MATMUL_FINALIZE_OPTIONS_DEFAULT;
+  options.row_indices = &target_view;
+  options.row_weights = &weight_view;
+  options.shared = &shared_view;
+  options.first_shared_row = 1;
+  options.shared_weight = 0.5F;
+  OK(opst_grouped_matmul_finalize(context, &x_view, &offset_view, packed, &options, &out_view));
+  for (int n = 0; n < N; ++n) {
+    double sums[2] = {0, 0.5 * (double)shared[n]};
+    for (int r = 0; r < R; ++r) sums[r % 2] += (double)row_weights[r] * product(r, group_of(r), n);
+    for (int t = 0; t < 2; ++t) NEAR(out[t * N + n], sums[t], 1e-5);
+  }
+  targets[3] = 2;
+  REFUSED(opst_grouped_matmul_finalize(context, &x_view, &offset_view, packed, &options, &out_view),
+          "invalid row index 2 at [3]");
+  REFUSED(opst_grouped_matmul_finalize(context, &x_view, &offset_view, packed, NULL, &out_view),
+          "options must not be NULL");
+  OK(opst_packed_weights_destroy(packed));
+}
+
 static void test_weight_gradient(void) {
   float d_out[R * N], d_w[E * N * K];
   fill_random(d_out, R * N, 8);
@@ -213,6 +286,8 @@ int main(void) {
   test_grouped_matmul();
   test_matmul_and_transposed();
   test_integer_weights();
+  test_quantized_product();
+  test_finalized_product();
   test_weight_gradient();
   OK(opst_context_destroy(context));
   return finish();

@@ -206,8 +206,8 @@ static void test_backward(void) {
   const opst_view weights[4] = {
       opst_matrices(OPST_F32, w_gate_up, E, 2 * F, H), opst_matrices(OPST_F32, w_down, E, H, F),
       opst_matrix(OPST_F32, gate_up_bias, E, 2 * F), opst_matrix(OPST_F32, down_bias, E, H)};
-  const opst_expert_tensors experts = {sizeof(experts), 0,           &weights[0],
-                                       &weights[1],     &weights[2], &weights[3]};
+  const opst_expert_tensors experts = {sizeof(experts), 0,           &weights[0], &weights[1],
+                                       &weights[2],     &weights[3], NULL};
   const opst_view wanted[6] = {opst_matrix(OPST_F32, d_x, T, H),
                                opst_matrix(OPST_F32, d_mixing, T, K),
                                opst_matrices(OPST_F32, d_gate_up, E, 2 * F, H),

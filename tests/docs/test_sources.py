@@ -12,7 +12,13 @@ from pages import PAGES, README, ROOT, blocks, codes, contains, read, rows_under
 PATH = re.compile(r"(?:src|include|docs|bench|tests|examples|scripts|cmake|models|tools)/[\w./-]+|\.ci/run")
 # The text after kOp in a check, which is the rule; literals are already joined.
 RULE = re.compile(r'kOp,\s*(?:Concat\()?"([^"]+)"')
-OPERATOR_PAGES = sorted((ROOT / "docs/ops").glob("*.md"))
+OPERATOR_INDEX = ROOT / "docs/ops/index.md"
+OPERATOR_PAGES = sorted(set((ROOT / "docs/ops").glob("*.md")) - {OPERATOR_INDEX})
+# Functions of a header: a type, a name in capitals, an opening bracket, at the beginning of a line.
+FUNCTION = re.compile(r"^\w[\w:<>, ]* ([A-Z]\w+)\(", re.MULTILINE)
+CANN_FUNCTION = re.compile(r"aclnnStatus aclnn(\w+?)(?:WeightNz|WeightNZ)?(?:V\d)?GetWorkspaceSize\(")
+# What programs call around CANN's operators.
+CANN_HELPERS = {"Permute", "TransMatmulWeight", "MoeDistributeBufferReset", "DistributeBarrier"}
 # Where the page is not called as its folder in src/ops/.
 FOLDER_OF_PAGE = {"routing-plan": "routing"}
 
@@ -69,6 +75,25 @@ class SourcesTest(unittest.TestCase):
         existing = [room for room in order.group(1).split() if (ROOT / "src" / room).is_dir()]
         listed = [codes(row[0])[0] for row in rows_under(ROOT / "docs/architecture.md", "room")]
         self.assertEqual(listed, existing)
+
+    def test_every_operator_is_in_the_index(self):
+        rows = rows_under(OPERATOR_INDEX, "operator")
+        self.assertFalse([row for row in rows if len(row) != 5 or not all(row)])
+        named = {code for row in rows for code in codes(" ".join(row[1:3]))}
+        headers = [*(ROOT / "include/opst/ops").glob("*.h"), ROOT / "include/opst/routing_plan.h"]
+        functions = {name for header in headers for name in FUNCTION.findall(read(header))}
+        self.assertGreater(len(functions), 25)
+        quantised = {code for row in rows for code in codes(row[3])}
+        self.assertFalse(functions - named - quantised)
+
+    def test_every_operator_of_cann_is_in_the_index(self):
+        rows = rows_under(OPERATOR_INDEX, "operator")
+        named = {code for row in rows for code in codes(row[4])}
+        headers = (ROOT / "cann/include/aclnnop").glob("*.h")
+        operators = {name.removesuffix("V2") for header in headers for name in CANN_FUNCTION.findall(read(header))}
+        self.assertGreater(len(operators), 25)
+        self.assertFalse(operators - named - CANN_HELPERS)
+        self.assertFalse(named - operators)
 
     def test_every_operator_header_is_on_the_map(self):
         index = read(ROOT / "docs/index.md")

@@ -25,7 +25,7 @@ typedef struct opst_expert_weights {
 #define OPST_EXPERT_WEIGHTS_DEFAULT                                                           \
   {                                                                                           \
     .struct_size = sizeof(opst_expert_weights), .reserved = 0, .gate_up = NULL, .down = NULL, \
-    .gate_up_bias = NULL, .down_bias = NULL, .saved_gate_up = NULL                            \
+    .gate_up_bias = NULL, .down_bias = NULL                                                   \
   }
 
 typedef struct opst_moe_ffn_options {
@@ -67,7 +67,7 @@ typedef struct opst_expert_tensors {
 #define OPST_EXPERT_TENSORS_DEFAULT                                                           \
   {                                                                                           \
     .struct_size = sizeof(opst_expert_tensors), .reserved = 0, .gate_up = NULL, .down = NULL, \
-    .gate_up_bias = NULL, .down_bias = NULL                                                   \
+    .gate_up_bias = NULL, .down_bias = NULL, .saved_gate_up = NULL                            \
   }
 
 // Where opst_moe_ffn_backward writes; NULL = not wanted.

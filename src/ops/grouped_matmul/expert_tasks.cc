@@ -55,6 +55,15 @@ TaskScratch SliceTaskScratch(float* memory, size_t k) {
   return {memory, c, c + kRowsPerTask * kTaskColumns};
 }
 
+void GatherBias(const PanelLayout& layout, const ExpertTask& task, const float* bias, float* tile) {
+  for (int64_t panel = 0; panel < task.num_panels; ++panel) {
+    for (int64_t lane = 0; lane < PanelLayout::kWidth; ++lane) {
+      const int64_t row = layout.SourceRow(task.first_panel + panel, lane);
+      tile[panel * PanelLayout::kWidth + lane] = row < 0 ? 0 : bias[row];
+    }
+  }
+}
+
 size_t InputRows::RoundedFloats(const PanelProduct& product, size_t k, int64_t num_rows) {
   if (!product.quantizes()) return 0;
   return static_cast<size_t>(num_rows) * NumBlocks(k) * product.row_bytes() / sizeof(float);
@@ -91,7 +100,11 @@ void InputRows::CopyBlock(int64_t row, size_t block, float* out) const {
 void InputRows::Gather(int64_t row, size_t block, float* out) const {
   const size_t length = BlockLength(static_cast<size_t>(x_.dim(1)), block);
   const std::byte* source = x_.row(row) + block * kBlockK * ByteSize(x_.dtype());
-  ConvertToFloat(x_.dtype(), source, length, out);
+  if (x_.dtype() == DType::kI8) {
+    std::copy_n(reinterpret_cast<const int8_t*>(source), length, out);
+  } else {
+    ConvertToFloat(x_.dtype(), source, length, out);
+  }
   if (length % 2 != 0) out[length] = 0;
   product_.PrepareRow(out, length);
 }

@@ -49,7 +49,12 @@ struct TaskScratch {
 size_t TaskScratchFloats(size_t k);
 TaskScratch SliceTaskScratch(float* memory, size_t k);
 
-// Rows of x as a product takes them. A row is rounded to integers for every task that reads it, or
+// The bias of a task's columns in the order of its tile, 0 where a panel is padded.
+//   bias  one value for each row of the matrix
+//   tile  kPanelWidth floats for each of the task's panels
+void GatherBias(const PanelLayout& layout, const ExpertTask& task, const float* bias, float* tile);
+
+// Rows of x, of floats or int8, as a product takes them. A row is rounded to integers for every task that reads it, or
 // once, into memory of the caller: at 512 columns a task and 8 bits rounding costs a quarter of the
 // products.
 class InputRows {

@@ -74,17 +74,10 @@ BlockedRows FusedChunk::Activations(size_t expert) const {
 
 // The biases of a task's panels, in the order of its tile, added to each row of `c`.
 void FusedChunk::AddUpBias(const ExpertTask& task, float* c) const {
-  const PanelLayout& layout = request_.experts->gate_up.layout();
-  const auto* bias =
-      reinterpret_cast<const float*>(request_.experts->gate_up_bias.row(task.expert));
   float tile[kTaskColumns];
+  GatherBias(request_.experts->gate_up.layout(), task,
+             reinterpret_cast<const float*>(request_.experts->gate_up_bias.row(task.expert)), tile);
   const auto columns = static_cast<size_t>(task.num_panels) * kPanelWidth;
-  for (size_t column = 0; column < columns; ++column) {
-    const int64_t row =
-        layout.SourceRow(task.first_panel + static_cast<int64_t>(column / kPanelWidth),
-                         static_cast<int64_t>(column % kPanelWidth));
-    tile[column] = row < 0 ? 0 : bias[row];
-  }
   for (int64_t row = 0; row < task.num_rows; ++row) {
     AddTo(tile, columns, c + static_cast<size_t>(row) * kTaskColumns);
   }

@@ -3,12 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "base/check.h"
 #include "kernels/quantize.h"
 #include "kernels/rows.h"
+#include "ops/permute/dynamic_int8.h"
 #include "ops/permute/row_blocks.h"
 #include "ops/routing/check_plan.h"
 #include "opst/ops/permute.h"
@@ -54,23 +54,6 @@ void CheckArguments(ConstTensorView x, const RoutingPlan& plan,
   CheckPlan(kOp, plan);
 }
 
-// Quantises values that are in f32 already; returns the scale.
-float QuantizeDynamic(const std::vector<float>& values, int8_t* out) {
-  const float most = MaxAbs(values.data(), values.size());
-  if (!std::isfinite(most)) {
-    std::memset(out, 0, values.size());
-    return std::numeric_limits<float>::quiet_NaN();
-  }
-  const float scale = most / 127.0f;
-  // A scale that is denormal or 0 has no usable reciprocal; such a row is 0.
-  if (scale < std::numeric_limits<float>::min()) {
-    std::memset(out, 0, values.size());
-    return 0;
-  }
-  ToInt8(values.data(), values.size(), 1.0f / scale, 0, out);
-  return scale;
-}
-
 }  // namespace
 
 void PermuteQuantized(const Context& context, ConstTensorView x, const RoutingPlan& plan,
@@ -99,7 +82,7 @@ void PermuteQuantized(const Context& context, ConstTensorView x, const RoutingPl
         const auto* factors = reinterpret_cast<const float*>(options.smooth.row(expert));
         for (size_t h = 0; h < width; ++h) values[h] *= factors[h];
       }
-      scales.mutable_as<float>()[row] = QuantizeDynamic(values, q);
+      scales.mutable_as<float>()[row] = QuantizeDynamic(values.data(), width, q);
     }
   });
 }
