@@ -44,7 +44,7 @@ class PermuteQuantizedTest : public EachIsaTest {
 };
 
 TEST_P(PermuteQuantizedTest, DynamicRowsAreWithinTheirBound) {
-  for (uint32_t seed = 0; seed < 400; ++seed) {
+  for (uint32_t seed = 0; seed < 1000; ++seed) {
     const DType dtype = std::vector{DType::kF32, DType::kBf16, DType::kF16}[seed % 3];
     const int64_t hidden = 1 + static_cast<int64_t>(seed % 70);
     const int64_t experts = 1 + static_cast<int64_t>(seed % 5);
