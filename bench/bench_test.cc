@@ -1,4 +1,4 @@
-// The four benchmarks on tiny inputs: what they report, and what they refuse. No speed is judged.
+// The five benchmarks on tiny inputs: what they report, and what they refuse. No speed is judged.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
@@ -10,6 +10,7 @@
 #include "bench/layer_rows.h"
 #include "bench/limits.h"
 #include "bench/model_bench.h"
+#include "bench/ops_bench.h"
 #include "bench/roofline.h"
 #include "bench/routing_bench.h"
 #include "io/testing/files.h"
@@ -55,6 +56,21 @@ TEST(LayerBenchTest, ReportsEveryRowInEveryFormat) {
     EXPECT_GT(row["fraction_of_roofline"]["median"], 0.0);
     EXPECT_EQ(json["limits"].size(), IsInteger(type.format) ? 3u : 2u);
   }
+}
+
+TEST(OpsBenchTest, ReportsEveryOperatorOnce) {
+  const Context context({.num_threads = 2});
+  const Report report = RunOpsBench(context, {.shape = TinyShape(), .num_tokens = 13, .runs = 2});
+  EXPECT_THAT(report.text, HasSubstr("of roofline"));
+  const auto json = nlohmann::json::parse(report.json);
+  EXPECT_EQ(json["options"]["tokens"], 13);
+  ASSERT_EQ(json["rows"].size(), 20u);
+  for (const auto& row : json["rows"]) {
+    EXPECT_GT(row["us"]["median"], 0.0) << row;
+    EXPECT_GT(row["fraction_of_roofline"]["median"], 0.0) << row;
+  }
+  ExpectError(ErrorKind::kInvalidArgument, {"tokens must be 1 to"},
+              [&] { RunOpsBench(context, {.shape = TinyShape(), .num_tokens = 0}); });
 }
 
 TEST(LayerBenchTest, RunsWithoutThePlainLoop) {

@@ -1,4 +1,5 @@
-// `opst bench`: limits of the machine, a MoE layer, routing, a model. Measuring is in bench/.
+// `opst bench`: limits of the machine, a MoE layer, operators, routing, a model. Measuring is in
+// bench/.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "bench/layer_bench.h"
 #include "bench/limits.h"
 #include "bench/model_bench.h"
+#include "bench/ops_bench.h"
 #include "bench/routing_bench.h"
 #include "command_line.h"
 #include "commands.h"
@@ -231,6 +233,35 @@ void AddRouting(CLI::App& bench) {
   });
 }
 
+struct OpsArguments : BenchArguments {
+  std::string shape = kDefaultShape;
+  int64_t tokens = bench::OpsBenchOptions{}.num_tokens;
+};
+
+void AddOps(CLI::App& bench) {
+  auto arguments = std::make_shared<OpsArguments>();
+  CLI::App* command = bench.add_subcommand(
+      "ops", "Every operator by itself, forward and backward, beside the limits");
+  command
+      ->add_option("--shape", arguments->shape,
+                   Concat("Layer shape, of it at most ", bench::kMostBenchedExperts,
+                          " experts: a file, or one of ", bench::ShapeNames()))
+      ->type_name("NAME|FILE")
+      ->capture_default_str();
+  command->add_option("--tokens", arguments->tokens, "Tokens of the batch")
+      ->transform(IntegerFrom(1, kMaxTokens))
+      ->capture_default_str();
+  AddBenchArguments(*command, *arguments);
+  command->callback([arguments] {
+    const bench::OpsBenchOptions options{.shape = bench::FindShape(arguments->shape),
+                                         .num_tokens = arguments->tokens,
+                                         .runs = arguments->runs};
+    RunBench(*arguments, "ops", [&](const Context& context, const ProgressFn& on_progress) {
+      return bench::RunOpsBench(context, options, on_progress);
+    });
+  });
+}
+
 struct ModelArguments : BenchArguments {
   bench::ModelBenchOptions options;
 };
@@ -267,6 +298,7 @@ void AddBench(CLI::App& app) {
   command->require_subcommand(1);
   AddLimits(*command);
   AddLayer(*command);
+  AddOps(*command);
   AddRouting(*command);
   AddModel(*command);
 }
