@@ -73,9 +73,10 @@ struct SharedExpert {
 class MoeLayer {
  public:
   // `experts` is shared with the caller; no `exchange` means that all experts are here. No weight
-  // is copied. Errors (kInvalidArgument): no store; a number of experts or shapes that are not the
-  // recipes'; a bias, hidden layer or gate that a recipe asks for and that is missing, or the other
-  // way round; a selection bias that is NaN or Inf; options that gating refuses.
+  // is copied. Experts whose gate_up is in plain panels, [F, H], have no gate; the shared expert
+  // may differ in that. Errors (kInvalidArgument): no store; a number of experts or shapes that are
+  // not the recipes'; a bias, hidden layer or gate that a recipe asks for and that is missing, or
+  // the other way round; a selection bias that is NaN or Inf; options that gating refuses.
   MoeLayer(RoutingRecipe routing, FfnRecipe ffn, RouterWeights router,
            std::shared_ptr<ExpertStore> experts, std::optional<SharedExpert> shared = {},
            std::shared_ptr<ExpertExchange> exchange = nullptr);

@@ -23,10 +23,15 @@ namespace {
 
 constexpr std::string_view kWhere = "moe_layer";
 
+// Plain panels of gate_up are those of experts without a gate.
 void CheckExperts(const FfnRecipe& ffn, int64_t width, const PanelLayout& gate_up,
                   const PanelLayout& down) {
-  OPST_CHECK_ARG(gate_up.out == 2 * width && gate_up.in == ffn.hidden, kWhere,
-                 Concat("gate_up must be [", 2 * width, ",", ffn.hidden, "]"), gate_up.ToString());
+  const bool has_gate = gate_up.order == PanelOrder::kGateUp;
+  const int64_t rows = has_gate ? 2 * width : width;
+  OPST_CHECK_ARG(gate_up.out == rows && gate_up.in == ffn.hidden, kWhere,
+                 Concat("gate_up must be [", rows, ",", ffn.hidden, "]"), gate_up.ToString());
+  OPST_CHECK_ARG(has_gate || ffn.activation != Activation::kClampedSwiglu, kWhere,
+                 "clamped SwiGLU must have a gate", gate_up.ToString());
   OPST_CHECK_ARG(down.out == ffn.hidden && down.in == width, kWhere,
                  Concat("down must be [", ffn.hidden, ",", width, "]"), down.ToString());
 }

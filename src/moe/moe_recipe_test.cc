@@ -227,6 +227,29 @@ TEST_P(MoeRecipeTest, PartsThatDoNotFitTheRecipeAreRefused) {
   EXPECT_THROW(Run(routing, {}, std::move(router)), Error);
 }
 
+TEST_P(MoeRecipeTest, ExpertsInPlainPanelsHaveNoGate) {
+  const int64_t ffn = 10;
+  const auto pack = [&](PanelOrder order) {
+    return ExpertWeights{Pack(kExperts, ffn, kHidden, 1, order), Pack(kExperts, kHidden, ffn, 2)};
+  };
+  const RoutingRecipe routing{.num_experts = kExperts, .top_k = 3};
+  const auto make = [&](const ExpertWeights& experts, Activation activation) {
+    return MoeLayer(routing, {.hidden = kHidden, .ffn = ffn, .activation = activation}, Router(),
+                    std::make_shared<LocalExpertStore>(experts));
+  };
+  const ExpertWeights experts = pack(PanelOrder::kPlain);
+  std::vector<float> out(kTokens * kHidden), wanted(kTokens * kHidden);
+  const Shape shape{kTokens, kHidden};
+  const RoutingPlan plan =
+      make(experts, Activation::kRelu).Forward(context_, x_.view(), TensorView(out.data(), shape));
+  MoeFfn(context_, x_.view(), plan, experts, {.activation = Activation::kRelu},
+         TensorView(wanted.data(), shape));
+  EXPECT_EQ(out, wanted);
+  // Rows of a gate and of ups that are too few.
+  EXPECT_THROW(make(pack(PanelOrder::kGateUp), Activation::kSilu), Error);
+  EXPECT_THROW(make(experts, Activation::kClampedSwiglu), Error);
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, MoeRecipeTest,
                          testing::Values(DType::kF32, DType::kBf16, DType::kF16),
                          [](const auto& type) { return std::string(Name(type.param)); });
