@@ -78,7 +78,8 @@ Json RowJson(const LayerRow& row, const LayerShape& shape) {
 // Integers that meet f32 activations are multiplied as f32. `act=auto` is measured by its faster
 // arithmetic.
 Arithmetic ArithmeticOf(const Context& context, WeightFormat format) {
-  const ActivationFormat activations = ActivationFormatOf(context.config(), kRowsBoundByArithmetic);
+  const ActivationFormat activations =
+      ActivationFormatOf(context.config(), kRowsBoundByArithmetic, 1);
   if (activations == ActivationFormat::kF32 || !IsInteger(format)) return Arithmetic::kFma;
   const bool is_quads =
       GetIntegerTileKernels(format, activations).row_format == ActivationFormat::kInt8;

@@ -21,7 +21,7 @@ namespace {
 
 // The most that the setting `act` moves an activation, in parts of its group's largest.
 double ActivationStep(const Context& context) {
-  const ActivationFormat act = ActivationFormatOf(context.config(), kRowsBoundByArithmetic);
+  const ActivationFormat act = ActivationFormatOf(context.config(), kRowsBoundByArithmetic, 1);
   if (act == ActivationFormat::kF32) return 0;
   return 0.5 / (act == ActivationFormat::kInt8 ? 127 : 32767) + 0x1p-23;
 }

@@ -198,7 +198,7 @@ static void test_layout(void) {
   _Static_assert(sizeof(opst_view) == 56, "a view");
   _Static_assert(sizeof(opst_status) == 4, "a status");
   _Static_assert(sizeof(opst_gating_options) == 88, "first version");
-  _Static_assert(sizeof(opst_routing_plan_options) == 48, "first version");
+  _Static_assert(sizeof(opst_routing_plan_options) == 56, "first version");
   _Static_assert(sizeof(opst_routing_plan_arrays) == 392, "first version");
   _Static_assert(sizeof(opst_moe_ffn_options) == 32, "first version");
   _Static_assert(sizeof(opst_moe_layer_options) == 72, "first version");

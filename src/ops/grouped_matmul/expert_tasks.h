@@ -54,9 +54,9 @@ TaskScratch SliceTaskScratch(float* memory, size_t k);
 //   tile  kPanelWidth floats for each of the task's panels
 void GatherBias(const PanelLayout& layout, const ExpertTask& task, const float* bias, float* tile);
 
-// Rows of x, of floats or int8, as a product takes them. A row is rounded to integers for every task that reads it, or
-// once, into memory of the caller: at 512 columns a task and 8 bits rounding costs a quarter of the
-// products.
+// Rows of x, of floats or int8, as a product takes them. A row is rounded to integers for every
+// task that reads it, or once, into memory of the caller: at 512 columns a task and 8 bits rounding
+// costs a quarter of the products.
 class InputRows {
  public:
   InputRows(const PanelProduct& product, ConstTensorView x) : product_(product), x_(x) {}

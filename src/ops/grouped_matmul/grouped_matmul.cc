@@ -105,9 +105,8 @@ void GroupedMatmulTiled(const Context& context, const GroupedMatmulRequest& requ
   }
   const std::vector<ExpertTask> tasks =
       MakeExpertTasks(counts, layout.num_panels(), context.config().GetInt("expert_batch_size"));
-  const double num_matrices = std::max(1.0, static_cast<double>(counts.size()));
-  const double rows_per_matrix = static_cast<double>(request.x.dim(0)) / num_matrices;
-  const PanelProduct product(layout, ActivationFormatOf(context.config(), rows_per_matrix));
+  const PanelProduct product(layout,
+                             ActivationFormatOf(context.config(), request.x.dim(0), counts.size()));
   const size_t scratch_floats = TaskScratchFloats(static_cast<size_t>(layout.in));
   const auto num_workers = static_cast<size_t>(context.num_threads());
   const ScratchPool::Lease arena = context.scratch().Borrow();

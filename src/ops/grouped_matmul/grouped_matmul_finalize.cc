@@ -132,7 +132,8 @@ int64_t PanelsPerTask(int64_t num_panels, int num_workers) {
 void AddProducts(const Context& context, const FinalizeRequest& request) {
   const FusedInput& input = request.input;
   const PanelLayout& layout = input.weights.layout();
-  const PanelProduct product(layout, ActivationFormatOf(context.config()));
+  const PanelProduct product(
+      layout, ActivationFormatOf(context.config(), input.x.dim(0), input.num_groups()));
   const auto inner = static_cast<size_t>(layout.in);
   const size_t scratch_floats = TaskScratchFloats(inner);
   const ScratchPool::Lease arena = context.scratch().Borrow();

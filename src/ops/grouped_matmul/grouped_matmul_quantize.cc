@@ -173,7 +173,8 @@ void GroupedMatmulQuantize(const Context& context, ConstTensorView x,
   const ScratchPool::Lease arena = context.scratch().Borrow();
   float* activations = arena->Take<float>(part_rows * width);
   float* workers = arena->Take<float>(scratch_floats * static_cast<size_t>(context.num_threads()));
-  const PanelProduct product(weights.layout(), ActivationFormatOf(context.config()));
+  const PanelProduct product(
+      weights.layout(), ActivationFormatOf(context.config(), input.x.dim(0), input.num_groups()));
   for (size_t begin = 0; begin < num_rows; begin += part_rows) {
     const QuantizedPart part(input, options, static_cast<int64_t>(begin),
                              static_cast<int64_t>(std::min(begin + part_rows, num_rows)),

@@ -17,11 +17,12 @@ const TileKernels& TilesOf(const PanelLayout& layout, ActivationFormat activatio
 
 }  // namespace
 
-ActivationFormat ActivationFormatOf(const Config& config, double rows_per_matrix) {
+ActivationFormat ActivationFormatOf(const Config& config, int64_t num_rows, size_t num_matrices) {
   const std::string_view name = config.GetChoice("act");
   if (config.GetBool("force_fp32") || name == "f32") return ActivationFormat::kF32;
-  const bool is_int8 =
-      name == "int8" || (name == "auto" && rows_per_matrix >= kRowsBoundByArithmetic);
+  const bool has_many_rows =
+      num_rows >= kRowsBoundByArithmetic * static_cast<int64_t>(num_matrices);
+  const bool is_int8 = name == "int8" || (name == "auto" && has_many_rows);
   return is_int8 ? ActivationFormat::kInt8 : ActivationFormat::kInt16;
 }
 
@@ -102,7 +103,7 @@ const std::byte* PanelProduct::WeightsAfter(const Place& place, size_t num_rows)
     block += is_last_panel ? 1 : 0;
     panel = is_last_panel ? 0 : panel + kMaxTilePanels;
   } else {
-    if (!quantizes() && static_cast<double>(num_rows) < kRowsBoundByArithmetic) return nullptr;
+    if (!quantizes() && num_rows < static_cast<size_t>(kRowsBoundByArithmetic)) return nullptr;
     panel += is_last_block ? kMaxTilePanels : 0;
     block = is_last_block ? 0 : block + 1;
   }

@@ -25,9 +25,9 @@ struct BlockedRows {
 };
 
 // The setting `act`. With `auto`, products of at least kRowsBoundByArithmetic rows for each of
-// their matrices take int8: fewer are bound by memory, and int16 costs nothing.
-constexpr double kRowsBoundByArithmetic = 4;
-ActivationFormat ActivationFormatOf(const Config& config, double rows_per_matrix);
+// their matrices, on average, take int8: fewer are bound by memory, and int16 costs nothing.
+constexpr int64_t kRowsBoundByArithmetic = 4;
+ActivationFormat ActivationFormatOf(const Config& config, int64_t num_rows, size_t num_matrices);
 
 // Number of blocks of K inputs, and the inputs in block b.
 inline size_t NumBlocks(size_t k) { return (k + kBlockK - 1) / kBlockK; }

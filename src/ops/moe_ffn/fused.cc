@@ -22,16 +22,13 @@ int64_t ColumnPanels(int64_t num_panels, int num_workers) {
   return 2;
 }
 
-double RowsPerExpert(const RoutingPlan& plan) {
-  const double num_experts = std::max(1.0, static_cast<double>(plan.expert_counts.size()));
-  return static_cast<double>(plan.num_tokens * plan.top_k) / num_experts;
-}
-
 }  // namespace
 
 FusedShape::FusedShape(const Context& context, const MoeFfnRequest& request)
     : hidden(static_cast<size_t>(request.x.dim(1))),
-      activations(ActivationFormatOf(context.config(), RowsPerExpert(*request.plan))) {
+      activations(ActivationFormatOf(context.config(),
+                                     request.plan->num_tokens * request.plan->top_k,
+                                     request.plan->expert_counts.size())) {
   const PanelLayout& down = request.experts->down.layout();
   ffn_blocks = NumBlocks(static_cast<size_t>(down.in));
   ffn_floats = ffn_blocks * kBlockK;
