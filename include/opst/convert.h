@@ -44,6 +44,12 @@ struct ConvertOptions {
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> on_progress = {};
 };
 
+// What integers lost of a packed tensor: √(Σ (packed - w)² / Σ w²) over its weights w.
+struct RoundedTensor {
+  std::string name;
+  double relative_error = 0;
+};
+
 struct ConvertReport {
   std::string family;
   int64_t num_source_tensors = 0;
@@ -51,6 +57,7 @@ struct ConvertReport {
   uint64_t output_bytes = 0;
   std::vector<std::string> unused_tensors;  // known not to matter for inference
   std::vector<std::string> unknown_fields;  // of config.json
+  std::vector<RoundedTensor> rounded;       // in the order of the file; empty for float weights
 };
 
 // Reads `source` and writes `output`. A source is

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "opst/convert.h"
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -91,8 +92,11 @@ class TensorWriter {
   Checksum checksum_;
 };
 
-void WriteTensors(const Context& context, const ModelSource& source, const SourceMap& sources,
-                  const ConvertOptions& options, SafetensorsWriter& writer) {
+// Returns what was rounded.
+std::vector<RoundedTensor> WriteTensors(const Context& context, const ModelSource& source,
+                                        const SourceMap& sources, const ConvertOptions& options,
+                                        SafetensorsWriter& writer) {
+  std::vector<RoundedTensor> rounded;
   uint64_t done = 0;
   for (const MappedTensor& tensor : sources.tensors()) {
     TensorWriter output(writer, tensor.packed.name());
@@ -101,15 +105,20 @@ void WriteTensors(const Context& context, const ModelSource& source, const Sourc
       done += bytes.size();
       if (options.on_progress) options.on_progress(done, writer.file_bytes());
     };
+    RoundingSums sums;
     for (const SourceMatrix& matrix : tensor.matrices) {
       if (tensor.packed.storage == Storage::kPanels) {
-        PackSource(context, source, tensor.packed.layout_as(tensor.type), matrix, sink);
+        sums.Add(PackSource(context, source, tensor.packed.layout_as(tensor.type), matrix, sink));
       } else {
         CopySource(source, matrix, sink);
       }
     }
     output.Finish();
+    if (!IsInteger(tensor.type.format)) continue;
+    const double error = sums.squares > 0 ? std::sqrt(sums.error_squares / sums.squares) : 0;
+    rounded.push_back({tensor.packed.name(), error});
   }
+  return rounded;
 }
 
 // All other metadata must be final.
@@ -220,7 +229,7 @@ ConvertReport Convert(const Context& context, const std::string& path, const std
       text.Append(std::as_bytes(std::span(file.content)));
       text.Finish();
     }
-    WriteTensors(context, *source, sources, options, writer);
+    report.rounded = WriteTensors(context, *source, sources, options, writer);
     WriteHeaderChecksum(declarations, writer);
     writer.Finish();
     report.output_bytes = writer.file_bytes();

@@ -10,6 +10,8 @@
 #include "base/memory.h"
 #include "base/thread_pool.h"
 #include "io/safetensors_dtype.h"
+#include "kernels/gemm_tile.h"
+#include "kernels/rows.h"
 #include "opst/pack.h"
 
 namespace opst {
@@ -92,14 +94,53 @@ std::pair<int64_t, int64_t> CoveredRows(int64_t rows, int64_t width, int64_t beg
   return {std::min(rows, begin * width), std::min(rows, end * width)};
 }
 
+// Of one panel. source_row(row of the slice) = its weights, as the source has them.
+RoundingSums SumsOfPanel(const PanelLayout& slice, int64_t panel, const std::byte* packed,
+                         FunctionRef<const std::byte*(int64_t row)> source_row, DType dtype) {
+  const auto width = static_cast<size_t>(PanelLayout::kWidth);
+  const auto inputs = static_cast<size_t>(slice.in);
+  std::vector<float> held(static_cast<size_t>(slice.num_groups() * slice.group) * width);
+  DecodeSlab(slice.type(), packed + static_cast<size_t>(panel) * slice.panel_bytes(), inputs,
+             held.data());
+  std::vector<float> weights(inputs);
+  RoundingSums sums;
+  for (size_t lane = 0; lane < width; ++lane) {
+    const int64_t row = slice.SourceRow(panel, static_cast<int64_t>(lane));
+    if (row < 0) continue;
+    ConvertToFloat(dtype, source_row(row), inputs, weights.data());
+    for (size_t k = 0; k < inputs; ++k) {
+      const double weight = weights[k];
+      const double error = held[k * width + lane] - weight;
+      sums.squares += weight * weight;
+      sums.error_squares += error * error;
+    }
+  }
+  return sums;
+}
+
+// Of every panel of a slice, to `sums`.
+void SumPanels(const PanelLayout& slice, const std::byte* packed,
+               FunctionRef<const std::byte*(int64_t row)> source_row, DType dtype,
+               RoundingSums* sums) {
+  if (!IsInteger(slice.format)) return;
+  for (int64_t panel = 0; panel < slice.num_panels(); ++panel) {
+    sums[panel] = SumsOfPanel(slice, panel, packed, source_row, dtype);
+  }
+}
+
+// Panels [begin, end) to `out`, and what each of them lost to `sums`.
 void PackPanels(const ModelSource& checkpoint, const PanelLayout& layout,
-                const SourceMatrix& source, int64_t begin, int64_t end, std::byte* out) {
+                const SourceMatrix& source, int64_t begin, int64_t end, std::byte* out,
+                RoundingSums* sums) {
   PanelLayout slice = layout;
   if (layout.order == PanelOrder::kPlain) {
     const auto [first, last] = CoveredRows(layout.out, PanelLayout::kWidth, begin, end);
     const RowSlice rows(checkpoint, source.parts, first, last);
     slice.out = last - first;
     PackMatrix(slice, rows.view(), out);
+    const ConstTensorView view = rows.view();
+    SumPanels(
+        slice, out, [&](int64_t row) { return view.row(row); }, view.dtype(), sums);
     return;
   }
   const auto [first, last] = CoveredRows(layout.out / 2, PanelLayout::kPairWidth, begin, end);
@@ -108,17 +149,24 @@ void PackPanels(const ModelSource& checkpoint, const PanelLayout& layout,
   const RowSlice up(checkpoint, parts.subspan(1, 1), first, last);
   slice.out = 2 * (last - first);
   PackGateUp(slice, gate.view(), up.view(), out);
+  const int64_t ffn = last - first;
+  const auto source_row = [&](int64_t row) {
+    return row < ffn ? gate.view().row(row) : up.view().row(row - ffn);
+  };
+  SumPanels(slice, out, source_row, gate.view().dtype(), sums);
 }
 
 }  // namespace
 
-void PackSource(const Context& context, const ModelSource& checkpoint, const PanelLayout& layout,
-                const SourceMatrix& source, const ByteSink& sink) {
+RoundingSums PackSource(const Context& context, const ModelSource& checkpoint,
+                        const PanelLayout& layout, const SourceMatrix& source,
+                        const ByteSink& sink) {
   const int64_t num_panels = layout.num_panels();
   const auto panels_per_slice =
       std::clamp<int64_t>(static_cast<int64_t>(kSliceBytes / layout.panel_bytes()), 1, num_panels);
   AlignedBuffer buffer(static_cast<size_t>(panels_per_slice) * layout.panel_bytes(),
                        {.is_zeroed = false});
+  std::vector<RoundingSums> of_panels(static_cast<size_t>(num_panels));
   for (int64_t first = 0; first < num_panels; first += panels_per_slice) {
     const int64_t count = std::min(panels_per_slice, num_panels - first);
     context.pool().Run([&](int worker, int num_workers) {
@@ -126,10 +174,14 @@ void PackSource(const Context& context, const ModelSource& checkpoint, const Pan
       const int64_t end = count * (worker + 1) / num_workers;
       if (begin == end) return;
       PackPanels(checkpoint, layout, source, first + begin, first + end,
-                 buffer.data() + static_cast<size_t>(begin) * layout.panel_bytes());
+                 buffer.data() + static_cast<size_t>(begin) * layout.panel_bytes(),
+                 of_panels.data() + first + begin);
     });
     sink({buffer.data(), static_cast<size_t>(count) * layout.panel_bytes()});
   }
+  RoundingSums sums;
+  for (const RoundingSums& panel : of_panels) sums.Add(panel);
+  return sums;
 }
 
 void CopySource(const ModelSource& checkpoint, const SourceMatrix& source, const ByteSink& sink) {

@@ -15,9 +15,21 @@ namespace opst {
 
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 
-// Sends the panels of `source` to `sink` in order; slices are packed by all workers.
-void PackSource(const Context& context, const ModelSource& checkpoint, const PanelLayout& layout,
-                const SourceMatrix& source, const ByteSink& sink);
+// Sums over weights w and what they were rounded to.
+struct RoundingSums {
+  double squares = 0;        // Σ w²
+  double error_squares = 0;  // Σ (packed - w)²
+  void Add(const RoundingSums& other) {
+    squares += other.squares;
+    error_squares += other.error_squares;
+  }
+};
+
+// Sends the panels of `source` to `sink` in order; slices are packed by all workers. Returns what
+// integers lost, zeros for floats; the same for any number of workers.
+RoundingSums PackSource(const Context& context, const ModelSource& checkpoint,
+                        const PanelLayout& layout, const SourceMatrix& source,
+                        const ByteSink& sink);
 
 // Sends the rows of `source` as they are.
 void CopySource(const ModelSource& checkpoint, const SourceMatrix& source, const ByteSink& sink);

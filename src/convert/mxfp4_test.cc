@@ -98,8 +98,12 @@ TEST(Mxfp4Test, ExpertsOfMxfp4CheckpointsStayAsTheyAre) {
   MakeMxfp4(copy);
   const std::string source = copy.Write();
   const std::string expanded = copy.output() + ".expanded";
-  Convert(context, source, copy.output());
-  Convert(context, source, expanded, {.expands_mxfp4 = true});
+  const ConvertReport report = Convert(context, source, copy.output());
+  ASSERT_EQ(report.rounded.size(), 2u * 2u);
+  for (const RoundedTensor& tensor : report.rounded) {
+    EXPECT_EQ(tensor.relative_error, 0) << tensor.name;
+  }
+  EXPECT_TRUE(Convert(context, source, expanded, {.expands_mxfp4 = true}).rounded.empty());
   ExpectSameModel(copy.output(), expanded);
   EXPECT_TRUE(Verify(context, source, copy.output(), {}).is_equal);
   EXPECT_TRUE(Verify(context, source, expanded, {.expands_mxfp4 = true}).is_equal);

@@ -22,13 +22,13 @@ using ::testing::HasSubstr;
 using testing::kBundledSource;
 
 struct QuantizedModel {
-  explicit QuantizedModel(WeightType type) {
-    Convert(context, kBundledSource.string(), path(), {.quantized = type});
-  }
+  explicit QuantizedModel(WeightType type)
+      : report(Convert(context, kBundledSource.string(), path(), {.quantized = type})) {}
   std::string path() const { return folder.File("model.opst"); }
 
   Context context;
   TempFolder folder;
+  ConvertReport report;
 };
 
 double HeldOutNll(const Context& context, const Engine& engine) {
@@ -51,6 +51,37 @@ TEST(QuantizedModelTest, OnlyMatricesOfTheLayersBecomeIntegers) {
         << tensor.name();
   }
   EXPECT_EQ(dtypes["U8"], 4 * 4) << "qkv, out, gate_up and down of four layers";
+}
+
+// Against the weights of the float model, element by element.
+TEST(QuantizedModelTest, TheReportSaysWhatEveryTensorLost) {
+  const QuantizedModel model({WeightFormat::kInt4, 64});
+  const auto packed = PackedModel::Open(model.path(), LoadMode::kMap);
+  const auto exact = PackedModel::Open(BundledModel::Get().path(), LoadMode::kMap);
+  ASSERT_EQ(model.report.rounded.size(), 4u * 4u);
+  size_t next = 0;
+  for (const PackedTensor& tensor : PackedTensors(packed->config())) {
+    if (packed->file().At(tensor.name()).dtype != "U8") continue;
+    const PackedWeights held = packed->Panels(tensor.role, tensor.layer);
+    const PackedWeights weights = exact->Panels(tensor.role, tensor.layer);
+    double squares = 0;
+    double error_squares = 0;
+    for (int64_t expert = 0; expert < held.num_experts(); ++expert) {
+      for (int64_t row = 0; row < held.layout().out; ++row) {
+        for (int64_t k = 0; k < held.layout().in; ++k) {
+          const double weight = weights.At(expert, row, k);
+          const double error = held.At(expert, row, k) - weight;
+          squares += weight * weight;
+          error_squares += error * error;
+        }
+      }
+    }
+    const RoundedTensor& got = model.report.rounded[next++];
+    EXPECT_EQ(got.name, tensor.name());
+    const double expected = std::sqrt(error_squares / squares);
+    EXPECT_NEAR(got.relative_error, expected, 1e-9 * expected) << tensor.name();
+    EXPECT_GT(got.relative_error, 0.02);
+  }
 }
 
 TEST(QuantizedModelTest, PerplexityRisesByNoMoreThanItsFormatMayCost) {

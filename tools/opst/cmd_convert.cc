@@ -24,6 +24,7 @@ struct ConvertArguments {
   std::vector<int64_t> upcycle;  // E, k
   std::vector<int64_t> split;
   bool verifies = false;
+  bool lists_rounding = false;
   ConvertOptions options;
   std::string flags;  // those that were given, for a way back that has no use for them
 };
@@ -74,6 +75,21 @@ void RunVerify(const Context& context, const ConvertArguments& arguments,
           Concat(report.max_error, " in the logits; the first to differ: ", where));
 }
 
+// The mean and the largest of relative errors, or all of them.
+void PrintRounding(const std::vector<RoundedTensor>& rounded, bool lists_all) {
+  if (rounded.empty()) return;
+  double sum = 0;
+  const RoundedTensor* worst = &rounded.front();
+  for (const RoundedTensor& tensor : rounded) {
+    sum += tensor.relative_error;
+    if (tensor.relative_error > worst->relative_error) worst = &tensor;
+    if (lists_all) std::printf("%7.3f %%  %s\n", 100 * tensor.relative_error, tensor.name.c_str());
+  }
+  std::printf("relative error of rounding: %.3f %% on average, %.3f %% in %s\n",
+              100 * sum / static_cast<double>(rounded.size()), 100 * worst->relative_error,
+              worst->name.c_str());
+}
+
 void RunConvert(const Settings& settings, const ConvertArguments& arguments) {
   if (arguments.source.ends_with(".opst")) {
     OPST_CHECK_ARG(arguments.flags.empty(), "convert",
@@ -97,6 +113,7 @@ void RunConvert(const Settings& settings, const ConvertArguments& arguments) {
   std::printf("%s: %s model, %lld tensors, %s -> %s\n", arguments.output.c_str(),
               report.family.c_str(), static_cast<long long>(report.num_source_tensors),
               FormatBytes(report.source_bytes).c_str(), FormatBytes(report.output_bytes).c_str());
+  PrintRounding(report.rounded, arguments.lists_rounding);
   if (arguments.verifies) RunVerify(context, arguments, options);
 }
 
@@ -131,6 +148,8 @@ void AddConvert(CLI::App& app) {
   command->add_option("--group", arguments->group, "Inputs that share a scale of int8 or int4")
       ->transform(CLI::IsMember({"32", "64", "128"}))
       ->capture_default_str();
+  command->add_flag("--rounding-errors,--rounding_errors", arguments->lists_rounding,
+                    "Print what each tensor lost to integers, not only the mean and the largest");
   command->add_flag("--verify", arguments->verifies,
                     "Compare with a plain evaluation of the source on a fixed text (slow)");
   CLI::Option* upcycle =
@@ -149,8 +168,8 @@ void AddConvert(CLI::App& app) {
       ->excludes(upcycle);
   AddSettings(*command, settings);
   command->callback([settings, arguments, command] {
-    for (const char* flag :
-         {"--force", "--strict", "--weights", "--group", "--verify", "--upcycle", "--split"}) {
+    for (const char* flag : {"--force", "--strict", "--weights", "--group", "--rounding-errors",
+                             "--verify", "--upcycle", "--split"}) {
       if (command->count(flag) == 0) continue;
       arguments->flags += Concat(arguments->flags.empty() ? "" : ", ", flag);
     }
