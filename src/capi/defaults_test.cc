@@ -6,6 +6,7 @@
 #include "capi/conversions.h"
 #include "opst/memory_plan.h"
 #include "opst/ops/expert_choice.h"
+#include "opst/ops/expert_placement.h"
 #include "opst/ops/grouped_matmul.h"
 #include "opst/ops/hash_routing.h"
 #include "opst/ops/loss.h"
@@ -62,6 +63,11 @@ TEST(DefaultsTest, LossAndBalanceOptionsAreThoseOfCpp) {
   const opst_bias_update_options bias = OPST_BIAS_UPDATE_OPTIONS_DEFAULT;
   EXPECT_EQ(bias.rate, BiasUpdateOptions{}.rate);
   EXPECT_EQ(bias.centers == 1, BiasUpdateOptions{}.centers);
+  const opst_expert_placement_options placement = OPST_EXPERT_PLACEMENT_OPTIONS_DEFAULT;
+  EXPECT_EQ(placement.num_slots, ExpertPlacementOptions{}.num_slots);
+  EXPECT_EQ(placement.num_ranks, ExpertPlacementOptions{}.num_ranks);
+  EXPECT_EQ(placement.num_nodes, ExpertPlacementOptions{}.num_nodes);
+  EXPECT_EQ(placement.num_groups, ExpertPlacementOptions{}.num_groups);
 }
 
 TEST(DefaultsTest, MovementAndExpertOptionsAreThoseOfCpp) {

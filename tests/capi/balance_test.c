@@ -68,6 +68,37 @@ static void test_bias(void) {
   REFUSED(opst_update_selection_bias(&bias_view, NULL, &bias_view), "expert_counts must be i64");
 }
 
+// Four experts in six slots of three ranks: the two hot ones get a second copy.
+static void test_placement(void) {
+  double loads[E] = {4, 1, 1, 6};
+  int32_t experts[6], copies[6], counts[E];
+  const opst_view load_view = opst_vector(OPST_F64, loads, E);
+  const opst_view expert_view = opst_vector(OPST_I32, experts, 6);
+  const opst_view copy_view = opst_vector(OPST_I32, copies, 6);
+  const opst_view count_view = opst_vector(OPST_I32, counts, E);
+  opst_expert_placement_options options = OPST_EXPERT_PLACEMENT_OPTIONS_DEFAULT;
+  options.num_slots = 6;
+  options.num_ranks = 3;
+  OK(opst_plan_expert_placement(&load_view, &options, &expert_view, &copy_view, &count_view));
+  CHECK(counts[0] == 2 && counts[1] == 1 && counts[2] == 1 && counts[3] == 2);
+  for (int rank = 0; rank < 3; ++rank) {
+    double load = 0;
+    for (int slot = 2 * rank; slot < 2 * rank + 2; ++slot) {
+      CHECK(copies[slot] < counts[experts[slot]]);
+      load += loads[experts[slot]] / counts[experts[slot]];
+    }
+    CHECK(load <= 5);
+  }
+  options.num_slots = 3;
+  REFUSED(opst_plan_expert_placement(&load_view, &options, &expert_view, &copy_view, &count_view),
+          "every expert needs a slot");
+  options.num_slots = 6;
+  REFUSED(opst_plan_expert_placement(&load_view, &options, &expert_view, &copy_view, &copy_view),
+          "num_copies");
+  REFUSED(opst_plan_expert_placement(NULL, &options, &expert_view, &copy_view, &count_view),
+          "loads must not be NULL");
+}
+
 // Losses of logits in plain loops: balance per choice, z and importance.
 struct losses {
   double balance, z, importance;
@@ -156,6 +187,7 @@ int main(void) {
   for (int i = 0; i < T * E; ++i) logits[i] *= 4;
   test_tracker();
   test_bias();
+  test_placement();
   test_losses();
   test_loss_errors();
   OK(opst_context_destroy(context));

@@ -52,6 +52,28 @@ OPST_API opst_status opst_update_selection_bias(const opst_view* expert_counts,
                                                 const opst_bias_update_options* options,
                                                 const opst_view* bias);
 
+typedef struct opst_expert_placement_options {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t num_slots;   // R of all ranks, at least E
+  int64_t num_ranks;   // D; rank d has slots d * R / D ...
+  int64_t num_nodes;   // N; node n has ranks n * D / N ...
+  int64_t num_groups;  // of experts that stay on one node, when N divides it
+} opst_expert_placement_options;
+
+#define OPST_EXPERT_PLACEMENT_OPTIONS_DEFAULT                                            \
+  {                                                                                      \
+    .struct_size = sizeof(opst_expert_placement_options), .reserved = 0, .num_slots = 0, \
+    .num_ranks = 1, .num_nodes = 1, .num_groups = 1                                      \
+  }
+
+// loads [E] f64; expert_of_slot and copy_of_slot [R] i32, num_copies [E] i32, all written.
+OPST_API opst_status opst_plan_expert_placement(const opst_view* loads,
+                                                const opst_expert_placement_options* options,
+                                                const opst_view* expert_of_slot,
+                                                const opst_view* copy_of_slot,
+                                                const opst_view* num_copies);
+
 #ifdef __cplusplus
 }
 #endif
