@@ -130,6 +130,19 @@ DeviceTensor DeviceTensor::Ints(aclDataType dtype, std::vector<int64_t> dims,
   return tensor;
 }
 
+DeviceTensor DeviceTensor::Int4(const std::vector<int64_t>& dims,
+                                const std::vector<int64_t>& values) {
+  std::vector<int64_t> bytes((values.size() + 1) / 2, 0);
+  for (size_t i = 0; i < values.size(); ++i) bytes[i / 2] |= (values[i] & 15) << (i % 2 * 4);
+  DeviceTensor tensor = Ints(ACL_INT8, {static_cast<int64_t>(bytes.size())}, bytes);
+  EXPECT_EQ(aclDestroyTensor(tensor.tensor_), ACL_SUCCESS);
+  tensor.tensor_ =
+      aclCreateTensor(dims.data(), dims.size(), ACL_INT4, Strides(dims, Layout::kContiguous).data(),
+                      0, ACL_FORMAT_ND, dims.data(), dims.size(), tensor.address_);
+  EXPECT_NE(tensor.tensor_, nullptr) << LastError();
+  return tensor;
+}
+
 DeviceTensor::DeviceTensor(DeviceTensor&& other) noexcept
     : dtype_(other.dtype_),
       positions_(std::move(other.positions_)),

@@ -35,6 +35,9 @@ class DeviceTensor {
                              const std::vector<float>& values, Layout layout = Layout::kContiguous);
   static DeviceTensor Ints(aclDataType dtype, std::vector<int64_t> dims,
                            const std::vector<int64_t>& values, Layout layout = Layout::kContiguous);
+  // An input of int4, two in a byte, the first in the lower half; always contiguous, and not to be
+  // read.
+  static DeviceTensor Int4(const std::vector<int64_t>& dims, const std::vector<int64_t>& values);
   ~DeviceTensor();
   DeviceTensor(DeviceTensor&& other) noexcept;
   DeviceTensor(const DeviceTensor&) = delete;

@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 
 #include "cann/src/descriptors/descriptors.h"
-#include "cann/src/gmm/activation.h"
+#include "cann/src/gmm/int_weight.h"
 #include "cann/src/gmm/matrix_product.h"
 #include "kernels/rows.h"
 
@@ -19,48 +20,46 @@ bool IsFloat(aclDataType dtype) {
   return dtype == ACL_FLOAT || dtype == ACL_FLOAT16 || dtype == ACL_BF16;
 }
 
-// The numbers of one group in a list of one tensor for all groups, or one a group. 64-bit scales
-// hold the bits of a float.
-std::vector<float> OfGroup(const Run& run, const std::vector<Index>& list, int64_t group,
-                           int64_t num_groups) {
-  if (list.empty()) return {};
-  const Index tensor = list.size() == 1 ? list[0] : list[static_cast<size_t>(group)];
-  std::vector<float> all;
-  if (run[tensor].dtype == ACL_INT64 || run[tensor].dtype == ACL_UINT64) {
-    for (const int64_t bits : run.Span<const int64_t>(tensor)) {
-      all.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
-    }
-  } else if (run[tensor].dtype == ACL_INT32) {
-    for (const int64_t value : run.Ints(tensor)) all.push_back(static_cast<float>(value));
-  } else {
-    all = run.Floats(tensor);
+// How many groups share a list's one tensor.
+int64_t SharedBy(const Operand& weight) { return weight.rank() == 3 ? weight.dim(0) : 1; }
+
+// 64-bit scales hold the bits of a float.
+std::vector<float> Numbers(const Run& run, Index tensor) {
+  if (run[tensor].dtype != ACL_INT64 && run[tensor].dtype != ACL_UINT64) return run.Floats(tensor);
+  std::vector<float> values;
+  for (const int64_t bits : run.Span<const int64_t>(tensor)) {
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   }
-  if (list.size() > 1) return all;
-  const auto part = static_cast<int64_t>(all.size()) / num_groups;
-  return {all.begin() + group * part, all.begin() + (group + 1) * part};
+  return values;
 }
 
-// How many groups share a list's one tensor.
-int64_t SharedBy(const Run& run, const GroupProduct& product) {
-  return run[product.weight].rank() == 3 ? run[product.weight].dim(0) : 1;
+// The numbers of one group in a list of one tensor for all groups, or one a group.
+template <typename Read>
+auto OfGroup(const Run& run, const std::vector<Index>& list, const GroupProduct& product,
+             const Read& read) -> decltype(read(list[0])) {
+  if (list.empty()) return {};
+  const auto all = read(list.size() == 1 ? list[0] : list[static_cast<size_t>(product.group)]);
+  if (list.size() > 1) return all;
+  const auto part = static_cast<int64_t>(all.size()) / SharedBy(run[product.weight]);
+  return {all.begin() + product.group * part, all.begin() + (product.group + 1) * part};
+}
+
+std::vector<float> FloatsOfGroup(const Run& run, const std::vector<Index>& list,
+                                 const GroupProduct& product) {
+  return OfGroup(run, list, product, [&](Index tensor) { return Numbers(run, tensor); });
 }
 
 std::vector<int8_t> IntWeight(const Run& run, const GroupProduct& product) {
-  const int64_t count = product.inner * product.columns;
-  const int64_t first = product.weight_slice * count;
-  if (run[product.weight].dtype == ACL_INT4) {
-    return UnpackInt4(run.data(product.weight) + first / 2, count);
-  }
-  const int8_t* const data = reinterpret_cast<const int8_t*>(run.data(product.weight)) + first;
-  return {data, data + count};
+  return ReadIntWeight(run, product.weight, {0, product.inner, product.columns},
+                       product.weight_slice);
 }
 
 // (W + offset) · scale, per column or per group of rows and column.
 std::vector<float> Dequantized(const Run& run, const GroupQuantization& quantization,
                                const GroupProduct& product) {
-  const int64_t shared = SharedBy(run, product);
-  const auto scale = OfGroup(run, quantization.antiquant_scale, product.group, shared);
-  const auto offset = OfGroup(run, quantization.antiquant_offset, product.group, shared);
+  if (product.columns == 0) return {};
+  const auto scale = FloatsOfGroup(run, quantization.antiquant_scale, product);
+  const auto offset = FloatsOfGroup(run, quantization.antiquant_offset, product);
   const std::vector<int8_t> weight = IntWeight(run, product);
   const int64_t scale_rows = static_cast<int64_t>(scale.size()) / product.columns;
   std::vector<float> result(weight.size());
@@ -79,10 +78,9 @@ std::vector<float> Dequantized(const Run& run, const GroupQuantization& quantiza
 void MultiplyByFloats(const Run& run, const GroupQuantization& quantization,
                       const GroupProduct& product) {
   const Operand& weight = run[product.weight];
-  const auto bias = OfGroup(run, quantization.bias, product.group, SharedBy(run, product));
-  const ConstTensorView x(product.x_data, ToDType(run[product.x].dtype),
-                          Shape{product.rows, product.inner});
-  const TensorView out(product.out_data, ToDType(run[product.out].dtype),
+  const auto bias = FloatsOfGroup(run, quantization.bias, product);
+  const ConstTensorView x(product.x, ToDType(product.x_dtype), Shape{product.rows, product.inner});
+  const TensorView out(product.out, ToDType(product.out_dtype),
                        Shape{product.rows, product.columns});
   const Shape shape{product.inner, product.columns};
   if (IsFloat(weight.dtype)) {
@@ -95,18 +93,18 @@ void MultiplyByFloats(const Run& run, const GroupQuantization& quantization,
   MultiplyFloats(run.context(), x, ConstTensorView(matrix.data(), shape), bias, out);
 }
 
-float Activate(int64_t activation, float x) {
-  switch (activation) {
+std::optional<Activation> FindActivation(int64_t act_type) {
+  switch (act_type) {
     case 1:
-      return Relu(x);
+      return Activation::kRelu;
     case 2:
-      return GeluTanh(x);
+      return Activation::kGeluTanh;
     case 4:
-      return FastGelu(x);
+      return Activation::kQuickGelu;
     case 5:
-      return Silu(x);
+      return Activation::kSilu;
     default:
-      return x;
+      return std::nullopt;
   }
 }
 
@@ -123,34 +121,38 @@ void Store(const std::vector<float>& values, aclDataType dtype, std::byte* out) 
 // Integer sums, then the scales.
 void MultiplyByInts(const Run& run, const GroupQuantization& quantization,
                     const GroupProduct& product) {
-  const int64_t shared = SharedBy(run, product);
   const std::vector<int8_t> weight = IntWeight(run, product);
-  const auto scale = OfGroup(run, quantization.scale, product.group, shared);
-  const auto bias = OfGroup(run, quantization.bias, product.group, shared);
-  const auto per_token =
-      quantization.per_token.empty() ? std::vector<float>{} : run.Floats(quantization.per_token[0]);
+  const auto scale = FloatsOfGroup(run, quantization.scale, product);
   const bool has_int_bias =
       !quantization.bias.empty() && run[quantization.bias[0]].dtype == ACL_INT32;
-  const aclDataType out_dtype = run[product.out].dtype;
-  const size_t row_bytes = static_cast<size_t>(product.columns) * aclDataTypeSize(out_dtype);
+  const auto int_bias = OfGroup(run, has_int_bias ? quantization.bias : std::vector<Index>{},
+                                product, [&](Index tensor) { return run.Ints(tensor); });
+  const auto bias =
+      FloatsOfGroup(run, has_int_bias ? std::vector<Index>{} : quantization.bias, product);
+  const auto per_token =
+      quantization.per_token.empty() ? std::vector<float>{} : run.Floats(quantization.per_token[0]);
+  const std::optional<Activation> activation = FindActivation(quantization.activation);
+  const size_t row_bytes =
+      static_cast<size_t>(product.columns) * aclDataTypeSize(product.out_dtype);
   MultiplyInts(
-      run.context(), reinterpret_cast<const int8_t*>(product.x_data), weight.data(), product.rows,
+      run.context(), reinterpret_cast<const int8_t*>(product.x), weight.data(), product.rows,
       product.inner, product.columns, [&](int64_t row, std::span<const int32_t> sums) {
-        std::byte* const out = product.out_data + static_cast<size_t>(row) * row_bytes;
+        std::byte* const out = product.out + static_cast<size_t>(row) * row_bytes;
         const float token =
             per_token.empty() ? 1.0f : per_token[static_cast<size_t>(product.first_row + row)];
         std::vector<float> values(sums.size());
         for (size_t n = 0; n < sums.size(); ++n) {
-          const int64_t sum = sums[n] + (has_int_bias ? static_cast<int64_t>(bias[n]) : 0);
-          if (out_dtype == ACL_INT32) {
+          const int64_t sum = sums[n] + (has_int_bias ? int_bias[n] : 0);
+          if (product.out_dtype == ACL_INT32) {
             reinterpret_cast<int32_t*>(out)[n] = static_cast<int32_t>(sum);
             continue;
           }
           const float scaled = static_cast<float>(sum) * (scale.empty() ? 1.0f : scale[n]) * token;
-          const float shift = bias.empty() || has_int_bias ? 0.0f : bias[n];
-          values[n] = Activate(quantization.activation, scaled + shift);
+          values[n] = scaled + (bias.empty() ? 0.0f : bias[n]);
         }
-        if (out_dtype != ACL_INT32) Store(values, out_dtype, out);
+        if (product.out_dtype == ACL_INT32) return;
+        if (activation) ElementActivation(*activation, values.data(), values.size());
+        Store(values, product.out_dtype, out);
       });
 }
 
@@ -158,7 +160,7 @@ void MultiplyByInts(const Run& run, const GroupQuantization& quantization,
 
 void CheckQuantization(const Call& call, const GroupQuantization& quantization,
                        const std::vector<Index>& x, const std::vector<Index>& weight,
-                       const std::vector<Index>& out, int64_t num_groups) {
+                       const std::vector<Index>& out) {
   const aclDataType from = call[x[0]].dtype, by = call[weight[0]].dtype, to = call[out[0]].dtype;
   const bool is_int = from == ACL_INT8;
   call.Param(is_int ? by == ACL_INT8 : (by == from || by == ACL_INT8 || by == ACL_INT4),
@@ -176,34 +178,49 @@ void CheckQuantization(const Call& call, const GroupQuantization& quantization,
              "actType must be 0, 1, 2, 4 or 5", activation);
   call.Param(activation == 0 || !quantization.per_token.empty(),
              "an activation must come with perTokenScale", activation);
-  const int64_t columns = call[weight[0]].dims.back();
-  for (const auto* list : {&quantization.bias, &quantization.scale}) {
-    for (const Index index : *list) {
-      const int64_t count = columns * (list->size() == 1 ? num_groups : 1);
-      call.Param(call[index].num_elements() == count, "bias and scale must be [N] a group",
-                 call[index].Describe(), " for ", count, " numbers");
-    }
-    call.Param(list->size() <= 1 || static_cast<int64_t>(list->size()) == num_groups,
-               "lists must have one tensor, or one a group", list->size(), " for ", num_groups);
-  }
-  for (const auto* list : {&quantization.antiquant_scale, &quantization.antiquant_offset}) {
-    for (const Index index : *list) {
-      const int64_t count = columns * (list->size() == 1 ? num_groups : 1);
-      call.Param(
-          count > 0 && call[index].num_elements() % count == 0 &&
-              call[index].num_elements() == call[quantization.antiquant_scale[0]].num_elements(),
-          "antiquant lists must be [N] or [G,N] a group", call[index].Describe());
-    }
-  }
+  CheckNumbers(call, quantization, weight);
   if (quantization.per_token.empty()) return;
   call.Param(quantization.per_token.size() == 1 && x.size() == 1 &&
                  call[quantization.per_token[0]].num_elements() == call[x[0]].dim(0),
              "perTokenScale must be [M] for one x", call[quantization.per_token[0]].Describe());
 }
 
+void CheckNumbers(const Call& call, const GroupQuantization& quantization,
+                  const std::vector<Index>& weight) {
+  const auto check = [&](const std::vector<Index>& list, bool has_groups) {
+    call.Param(list.empty() || list.size() == weight.size(),
+               "lists must have a tensor for each weight", list.size(), " for ", weight.size());
+    for (size_t i = 0; i < list.size(); ++i) {
+      const Operand& matrix = call[weight[i]];
+      const int64_t once = matrix.dims.back() * SharedBy(matrix);
+      const int64_t count = call[list[i]].num_elements();
+      if (!has_groups || once == 0) {
+        call.Param(count == once, "bias and scale must be [N] a group", call[list[i]].Describe(),
+                   " for ", once, " numbers");
+        continue;
+      }
+      call.Param(
+          count > 0 && count % once == 0 && matrix.dim(matrix.rank() - 2) % (count / once) == 0,
+          "antiquant numbers must be [N] or [G,N] a group, G dividing K", call[list[i]].Describe(),
+          " for ", matrix.Describe());
+    }
+  };
+  check(quantization.bias, false);
+  check(quantization.scale, false);
+  check(quantization.antiquant_scale, true);
+  check(quantization.antiquant_offset, true);
+  for (size_t i = 0; i < quantization.antiquant_offset.size(); ++i) {
+    call.Param(!quantization.antiquant_scale.empty() &&
+                   call[quantization.antiquant_offset[i]].num_elements() ==
+                       call[quantization.antiquant_scale[i]].num_elements(),
+               "antiquantOffset must have the dims of antiquantScale",
+               call[quantization.antiquant_offset[i]].Describe());
+  }
+}
+
 void MultiplyWith(const Run& run, const GroupQuantization& quantization,
                   const GroupProduct& product) {
-  if (run[product.x].dtype == ACL_INT8) {
+  if (product.x_dtype == ACL_INT8) {
     MultiplyByInts(run, quantization, product);
   } else {
     MultiplyByFloats(run, quantization, product);

@@ -24,20 +24,26 @@ struct GroupQuantization {
   int64_t activation = 0;        // 0 none, 1 relu, 2 gelu tanh, 4 fast gelu, 5 silu
 };
 
+// Of grouped_matmul: dtypes, activation, and all numbers.
 void CheckQuantization(const Call& call, const GroupQuantization& quantization,
                        const std::vector<Index>& x, const std::vector<Index>& weight,
-                       const std::vector<Index>& out, int64_t num_groups);
+                       const std::vector<Index>& out);
 
-// Rows of one group: where they are, and which weight they meet.
+// Bias, scale and antiquant lists have a tensor for each weight, as large as its columns and
+// matrices ask for (161002).
+void CheckNumbers(const Call& call, const GroupQuantization& quantization,
+                  const std::vector<Index>& weight);
+
+// Contiguous rows of one group: where they are, and which weight they meet.
 struct GroupProduct {
   Index weight;
   int64_t weight_slice;  // of a tensor [E,K,N]
   int64_t group;
-  Index x;
-  int64_t first_row;
-  const std::byte* x_data;
-  Index out;
-  std::byte* out_data;
+  int64_t first_row;  // in perTokenScale
+  aclDataType x_dtype;
+  const std::byte* x;
+  aclDataType out_dtype;
+  std::byte* out;
   int64_t rows;
   int64_t inner;
   int64_t columns;

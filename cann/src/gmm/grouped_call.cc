@@ -107,14 +107,20 @@ void MultiplyGroup(const Run& run, const Operands& operands, const WeightMatrix&
                    int64_t group, Index x, int64_t x_row, Index out, int64_t out_row,
                    int64_t rows) {
   if (rows == 0) return;
-  const Operand& input = run[x];
-  const auto x_bytes = static_cast<size_t>(x_row * weight.inner) * aclDataTypeSize(input.dtype);
-  const auto out_bytes =
-      static_cast<size_t>(out_row * weight.columns) * aclDataTypeSize(run[out].dtype);
-  const GroupProduct product{
-      weight.tensor, weight.slice,          group,         x,
-      x_row,         run.data(x) + x_bytes, out,           run.data(out) + out_bytes,
-      rows,          weight.inner,          weight.columns};
+  const aclDataType from = run[x].dtype, to = run[out].dtype;
+  const auto x_bytes = static_cast<size_t>(x_row * weight.inner) * aclDataTypeSize(from);
+  const auto out_bytes = static_cast<size_t>(out_row * weight.columns) * aclDataTypeSize(to);
+  const GroupProduct product{weight.tensor,
+                             weight.slice,
+                             group,
+                             x_row,
+                             from,
+                             run.data(x) + x_bytes,
+                             to,
+                             run.data(out) + out_bytes,
+                             rows,
+                             weight.inner,
+                             weight.columns};
   MultiplyWith(run, operands.quantization, product);
 }
 
@@ -262,8 +268,7 @@ aclnnStatus PrepareGroupedMatmul(const char* name, const GroupedArguments& argum
     const auto type = static_cast<GroupListType>(arguments.group_list_type);
     if (arguments.group_type == 2) return SplitInner(call, operands, type);
     const Weights weights(call, operands.weight);
-    CheckQuantization(call, operands.quantization, operands.x, operands.weight, operands.out,
-                      weights.count());
+    CheckQuantization(call, operands.quantization, operands.x, operands.weight, operands.out);
     if (arguments.group_type == -1) return NoSplit(call, operands, weights);
     call.Param(arguments.group_type == 0, "groupType must be -1, 0 or 2", arguments.group_type);
     return SplitRows(call, operands, weights, type);

@@ -1,10 +1,9 @@
 // Grouped products against sums in fp64: all splits, kinds of group lists and dtypes; the added
-// weight gradients; the feed-forward layer; the error codes.
+// weight gradients; the error codes.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "aclnnop/aclnn_ffn_v3.h"
 #include "aclnnop/aclnn_grouped_matmul.h"
 #include "aclnnop/aclnn_grouped_matmul_add.h"
 #include "aclnnop/aclnn_grouped_matmul_v5.h"
@@ -255,97 +254,6 @@ TEST_F(GroupedMatmulTest, Int8ProductsAreExactAndScaledPerColumnAndToken) {
     }
     expected.resize(At(rows * columns), 9);
     ASSERT_TRUE(Near(ACL_BF16, out.ReadFloats(), expected));
-  }
-}
-
-// A feed-forward layer by its definition; the rows of each expert follow each other.
-struct Layer {
-  int64_t rows, in, inner, hidden;
-  Ints counts;
-  std::vector<float> x, w1, w2, b1;
-
-  static double Activate(int64_t which, double v) {
-    return which == 0 || which == 3 ? std::max(v, 0.0) : v / (1 + std::exp(-v));
-  }
-  // One row of an expert between the products.
-  Doubles Inner(int64_t which, int64_t row, int64_t expert) const {
-    Doubles h, a;
-    for (int64_t n = 0; n < hidden; ++n) {
-      double sum = b1[At(expert * hidden + n)];
-      for (int64_t k = 0; k < in; ++k) {
-        sum += static_cast<double>(x[At(row * in + k)]) * w1[At((expert * in + k) * hidden + n)];
-      }
-      h.push_back(sum);
-    }
-    for (int64_t n = 0; n < inner; ++n) {
-      a.push_back(hidden == inner ? Activate(which, h[At(n)])
-                                  : h[At(n)] * Activate(which, h[At(n + inner)]));
-    }
-    return a;
-  }
-  Sums Expected(int64_t which) const {
-    Sums sums;
-    int64_t row = 0;
-    for (size_t e = 0; e < counts.size(); ++e) {
-      for (const int64_t end = row + counts[e]; row < end; ++row) {
-        const Doubles a = Inner(which, row, static_cast<int64_t>(e));
-        for (int64_t n = 0; n < in; ++n) {
-          double sum = 0, magnitude = 0;
-          for (int64_t k = 0; k < inner; ++k) {
-            const double term = a[At(k)] * w2[(e * At(inner) + At(k)) * At(in) + At(n)];
-            sum += term;
-            magnitude += std::abs(term) + static_cast<double>(in);  // what the first product rounds
-          }
-          sums.values.push_back(sum);
-          sums.magnitudes.push_back(magnitude);
-        }
-      }
-    }
-    return sums;
-  }
-};
-
-TEST_F(GroupedMatmulTest, FeedForwardActivatesTheRightHalf) {
-  const char* const names[] = {"relu", "SiLU", "swiglu", "reglu"};
-  for (int repeat = 0; repeat < 500; ++repeat) {
-    const int64_t which = Integer(0, 3), experts = which < 2 ? Integer(1, 3) : 1;
-    const bool is_gated = which >= 2, has_experts = !is_gated && Coin();
-    const int64_t in = Integer(1, 6), inner = Integer(1, 6), hidden = inner * (is_gated ? 2 : 1);
-    const int64_t used = has_experts ? experts : 1;
-    const Ints counts = RandomInts(At(used), 0, 3);
-    const int64_t rows = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-    if (rows == 0) continue;
-    const Layer layer{rows,
-                      in,
-                      inner,
-                      hidden,
-                      has_experts ? counts : Ints{rows},
-                      Values(ACL_FLOAT, rows * in),
-                      Values(ACL_FLOAT, used * in * hidden),
-                      Values(ACL_FLOAT, used * inner * in),
-                      Values(ACL_FLOAT, used * hidden)};
-    const auto dims = [&](int64_t a, int64_t b) {
-      return has_experts ? Ints{used, a, b} : Ints{a, b};
-    };
-    const auto x_in = DeviceTensor::Floats(ACL_FLOAT, {rows, in}, layer.x, AnyLayout());
-    const auto w1_in = DeviceTensor::Floats(ACL_FLOAT, dims(in, hidden), layer.w1, AnyLayout());
-    const auto w2_in = DeviceTensor::Floats(ACL_FLOAT, dims(inner, in), layer.w2, AnyLayout());
-    const auto b1_in =
-        DeviceTensor::Floats(ACL_FLOAT, has_experts ? Ints{used, hidden} : Ints{hidden}, layer.b1);
-    const auto tokens = DeviceTensor::Ints(ACL_INT64, {used}, counts);
-    const DeviceTensor y(ACL_FLOAT, {rows, in}, AnyLayout());
-    ASSERT_EQ(Execute(
-                  [&](auto* size, auto** executor) {
-                    return aclnnFFNV3GetWorkspaceSize(
-                        x_in, w1_in, w2_in, has_experts ? tokens.get() : nullptr, b1_in, nullptr,
-                        nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-                        names[which], 0, false, y, size, executor);
-                  },
-                  aclnnFFNV3),
-              0)
-        << LastError();
-    const Sums sums = layer.Expected(which);
-    ASSERT_TRUE(Near(ACL_FLOAT, y.ReadFloats(), sums.values, sums.magnitudes)) << names[which];
   }
 }
 

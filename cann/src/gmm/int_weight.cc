@@ -32,7 +32,7 @@ IntWeightShape ShapeOfIntWeight(const Operand& weight) {
 std::vector<int8_t> ReadIntWeight(const Run& run, Index weight, const IntWeightShape& shape,
                                   int64_t expert) {
   const int64_t count = shape.inner * shape.columns, first = expert * count;
-  if (run[weight].dtype != ACL_INT8) return UnpackInt4(run.data(weight) + first / 2, count);
+  if (run[weight].dtype != ACL_INT8) return UnpackInt4(run.data(weight), first, count);
   const int8_t* const data = reinterpret_cast<const int8_t*>(run.data(weight)) + first;
   std::vector<int8_t> matrix(data, data + count);
   if (!run[weight].is_fractal()) return matrix;

@@ -52,10 +52,11 @@ void MultiplyInts(const Context& context, const int8_t* x, const int8_t* weight,
   });
 }
 
-std::vector<int8_t> UnpackInt4(const std::byte* packed, int64_t count) {
+std::vector<int8_t> UnpackInt4(const std::byte* packed, int64_t first, int64_t count) {
   std::vector<int8_t> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i) {
-    const int bits = std::to_integer<int>(packed[i / 2]) >> (i % 2 == 0 ? 0 : 4) & 15;
+    const size_t at = static_cast<size_t>(first) + i;
+    const int bits = std::to_integer<int>(packed[at / 2]) >> (at % 2 == 0 ? 0 : 4) & 15;
     values[i] = static_cast<int8_t>(bits < 8 ? bits : bits - 16);
   }
   return values;

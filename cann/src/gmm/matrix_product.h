@@ -28,8 +28,8 @@ void MultiplyInts(const Context& context, const int8_t* x, const int8_t* weight,
                   int64_t inner, int64_t columns,
                   const std::function<void(int64_t row, std::span<const int32_t> sums)>& finish);
 
-// Signed four-bit numbers, the lower half of a byte first.
-std::vector<int8_t> UnpackInt4(const std::byte* packed, int64_t count);
+// `count` signed four-bit numbers from number `first` on; the lower half of a byte comes first.
+std::vector<int8_t> UnpackInt4(const std::byte* packed, int64_t first, int64_t count);
 
 }  // namespace opst::cann
 

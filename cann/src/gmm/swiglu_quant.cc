@@ -8,11 +8,11 @@
 #include "aclnnop/aclnn_grouped_matmul_swiglu_quant.h"
 #include "aclnnop/aclnn_grouped_matmul_swiglu_quant_weight_nz.h"
 #include "cann/src/execution/call.h"
-#include "cann/src/gmm/activation.h"
 #include "cann/src/gmm/group_list.h"
 #include "cann/src/gmm/int_weight.h"
 #include "cann/src/gmm/matrix_product.h"
 #include "cann/src/moe/quantize.h"
+#include "kernels/rows.h"
 
 namespace opst::cann {
 namespace {
@@ -35,13 +35,13 @@ void RunGroup(const Run& run, const Operands& operands, const IntWeightShape& sh
                weight.data(), group.size(), shape.inner, shape.columns,
                [&](int64_t row, std::span<const int32_t> sums) {
                  const auto at = static_cast<size_t>(group.begin + row);
-                 std::vector<float> values(half);
-                 for (size_t n = 0; n < half; ++n) {
-                   const auto scaled = [&](size_t column) {
-                     return static_cast<float>(sums[column]) * x_scale[at] * scale[column];
-                   };
-                   values[n] = Silu(scaled(n)) * scaled(n + half);  // the first half is the gate
-                 }
+                 const auto scaled = [&](size_t column) {
+                   return static_cast<float>(sums[column]) * x_scale[at] * scale[column];
+                 };
+                 std::vector<float> values(half);  // the first half is the gate
+                 for (size_t n = 0; n < half; ++n) values[n] = scaled(n);
+                 ElementActivation(Activation::kSilu, values.data(), half);
+                 for (size_t n = 0; n < half; ++n) values[n] *= scaled(n + half);
                  out_scale[at] =
                      QuantizeProduct(values, run.Span<int8_t>(operands.out).data() + at * half);
                });
