@@ -135,12 +135,39 @@ DeviceTensor DeviceTensor::Int4(const std::vector<int64_t>& dims,
   std::vector<int64_t> bytes((values.size() + 1) / 2, 0);
   for (size_t i = 0; i < values.size(); ++i) bytes[i / 2] |= (values[i] & 15) << (i % 2 * 4);
   DeviceTensor tensor = Ints(ACL_INT8, {static_cast<int64_t>(bytes.size())}, bytes);
-  EXPECT_EQ(aclDestroyTensor(tensor.tensor_), ACL_SUCCESS);
-  tensor.tensor_ =
-      aclCreateTensor(dims.data(), dims.size(), ACL_INT4, Strides(dims, Layout::kContiguous).data(),
-                      0, ACL_FORMAT_ND, dims.data(), dims.size(), tensor.address_);
-  EXPECT_NE(tensor.tensor_, nullptr) << LastError();
+  tensor.Redescribe(ACL_INT4, dims, ACL_FORMAT_ND);
   return tensor;
+}
+
+DeviceTensor DeviceTensor::Fractal(aclDataType dtype, const std::vector<int64_t>& dims,
+                                   const std::vector<float>& values) {
+  const int64_t inner = dims[dims.size() - 2], columns = dims.back();
+  const int64_t width = dtype == ACL_INT4 ? 64 : dtype == ACL_INT8 ? 32 : 16;
+  EXPECT_TRUE(inner % 16 == 0 && columns % width == 0);
+  std::vector<float> blocks;
+  for (size_t matrix = 0; matrix < values.size(); matrix += static_cast<size_t>(inner * columns)) {
+    for (int64_t first = 0; first < columns; first += width) {
+      for (int64_t k = 0; k < inner; ++k) {
+        const float* const line = &values[matrix + static_cast<size_t>(k * columns + first)];
+        blocks.insert(blocks.end(), line, line + width);
+      }
+    }
+  }
+  const std::vector<int64_t> ints(blocks.begin(), blocks.end());
+  DeviceTensor tensor = dtype == ACL_INT4   ? Int4(dims, ints)
+                        : dtype == ACL_INT8 ? Ints(dtype, dims, ints)
+                                            : Floats(dtype, dims, blocks);
+  tensor.Redescribe(dtype, dims, ACL_FORMAT_FRACTAL_NZ);
+  return tensor;
+}
+
+void DeviceTensor::Redescribe(aclDataType dtype, const std::vector<int64_t>& dims,
+                              aclFormat format) {
+  EXPECT_EQ(aclDestroyTensor(tensor_), ACL_SUCCESS);
+  tensor_ =
+      aclCreateTensor(dims.data(), dims.size(), dtype, Strides(dims, Layout::kContiguous).data(), 0,
+                      format, dims.data(), dims.size(), address_);
+  EXPECT_NE(tensor_, nullptr) << LastError();
 }
 
 DeviceTensor::DeviceTensor(DeviceTensor&& other) noexcept

@@ -38,6 +38,10 @@ class DeviceTensor {
   // An input of int4, two in a byte, the first in the lower half; always contiguous, and not to be
   // read.
   static DeviceTensor Int4(const std::vector<int64_t>& dims, const std::vector<int64_t>& values);
+  // An input [...,K,N] of f16, bf16, int8 or int4 in CANN's fractal layout: blocks of 16 rows and
+  // 32 bytes, columns of blocks first. Not to be read.
+  static DeviceTensor Fractal(aclDataType dtype, const std::vector<int64_t>& dims,
+                              const std::vector<float>& values);
   ~DeviceTensor();
   DeviceTensor(DeviceTensor&& other) noexcept;
   DeviceTensor(const DeviceTensor&) = delete;
@@ -55,6 +59,8 @@ class DeviceTensor {
   bool is_untouched() const;
 
  private:
+  // Another descriptor of the same memory.
+  void Redescribe(aclDataType dtype, const std::vector<int64_t>& dims, aclFormat format);
   std::vector<uint8_t> ReadAll() const;
   void WriteAll(const std::vector<uint8_t>& bytes) const;
 

@@ -13,8 +13,8 @@
 #include "aclnnop/aclnn_grouped_matmul_finalize_routing_weight_nz_v2.h"
 #include "cann/src/execution/call.h"
 #include "cann/src/gmm/group_list.h"
-#include "cann/src/gmm/int_weight.h"
 #include "cann/src/gmm/matrix_product.h"
+#include "cann/src/gmm/weight_matrix.h"
 #include "opst/ops/sparse_rows.h"
 
 namespace opst::cann {
@@ -40,7 +40,7 @@ struct Operands {
   Index x = kAbsent, weight = kAbsent, scale = kAbsent, bias = kAbsent, offset = kAbsent;
   Index per_token = kAbsent, groups = kAbsent, shared = kAbsent, logit = kAbsent, rows = kAbsent;
   Index out = kAbsent;
-  IntWeightShape shape;
+  WeightShape shape;
   float shared_weight = 0;
   int64_t shared_offset = 0;
   bool is_int4 = false;
@@ -84,7 +84,7 @@ Columns ColumnsOf(const Run& run, const Operands& operands, const std::vector<in
 
 void MultiplyGroup(const Run& run, const Operands& operands, const RowGroup& group,
                    std::vector<float>& products) {
-  const IntWeightShape& shape = operands.shape;
+  const WeightShape& shape = operands.shape;
   const std::vector<int8_t> weight = ReadIntWeight(run, operands.weight, shape, group.weight);
   const Columns columns = ColumnsOf(run, operands, weight, group.weight);
   const auto per_token = run.Floats(operands.per_token), logit = run.Floats(operands.logit);
@@ -148,7 +148,7 @@ void RunProducts(const Run& run, const Operands& operands) {
 }
 
 void CheckShapes(const Call& call, const Arguments& arguments, Operands& operands) {
-  operands.shape = ShapeOfIntWeight(call[operands.weight]);
+  operands.shape = ShapeOfWeight(call[operands.weight]);
   operands.is_int4 = call[operands.weight].dtype != ACL_INT8;
   const Operand& x = call[operands.x];
   const Operand& out = call[operands.out];

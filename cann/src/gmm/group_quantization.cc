@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "cann/src/descriptors/descriptors.h"
-#include "cann/src/gmm/int_weight.h"
 #include "cann/src/gmm/matrix_product.h"
+#include "cann/src/gmm/weight_matrix.h"
 #include "kernels/rows.h"
 
 namespace opst::cann {
@@ -21,7 +21,9 @@ bool IsFloat(aclDataType dtype) {
 }
 
 // How many groups share a list's one tensor.
-int64_t SharedBy(const Operand& weight) { return weight.rank() == 3 ? weight.dim(0) : 1; }
+int64_t SharedBy(const Operand& weight) { return ShapeOfWeight(weight).num_matrices(); }
+
+WeightShape ShapeOf(const GroupProduct& product) { return {0, product.inner, product.columns}; }
 
 // 64-bit scales hold the bits of a float.
 std::vector<float> Numbers(const Run& run, Index tensor) {
@@ -50,8 +52,7 @@ std::vector<float> FloatsOfGroup(const Run& run, const std::vector<Index>& list,
 }
 
 std::vector<int8_t> IntWeight(const Run& run, const GroupProduct& product) {
-  return ReadIntWeight(run, product.weight, {0, product.inner, product.columns},
-                       product.weight_slice);
+  return ReadIntWeight(run, product.weight, ShapeOf(product), product.weight_slice);
 }
 
 // (W + offset) · scale, per column or per group of rows and column.
@@ -77,20 +78,20 @@ std::vector<float> Dequantized(const Run& run, const GroupQuantization& quantiza
 
 void MultiplyByFloats(const Run& run, const GroupQuantization& quantization,
                       const GroupProduct& product) {
-  const Operand& weight = run[product.weight];
   const auto bias = FloatsOfGroup(run, quantization.bias, product);
   const ConstTensorView x(product.x, ToDType(product.x_dtype), Shape{product.rows, product.inner});
   const TensorView out(product.out, ToDType(product.out_dtype),
                        Shape{product.rows, product.columns});
-  const Shape shape{product.inner, product.columns};
-  if (IsFloat(weight.dtype)) {
-    const auto bytes = static_cast<size_t>(product.weight_slice * shape.num_elements()) *
-                       aclDataTypeSize(weight.dtype);
-    const ConstTensorView matrix(run.data(product.weight) + bytes, ToDType(weight.dtype), shape);
-    return MultiplyFloats(run.context(), x, matrix, bias, out);
+  if (IsFloat(run[product.weight].dtype)) {
+    std::vector<uint16_t> copy;
+    return MultiplyFloats(
+        run.context(), x,
+        ReadFloatWeight(run, product.weight, ShapeOf(product), product.weight_slice, copy), bias,
+        out);
   }
   const std::vector<float> matrix = Dequantized(run, quantization, product);
-  MultiplyFloats(run.context(), x, ConstTensorView(matrix.data(), shape), bias, out);
+  MultiplyFloats(run.context(), x,
+                 ConstTensorView(matrix.data(), Shape{product.inner, product.columns}), bias, out);
 }
 
 std::optional<Activation> FindActivation(int64_t act_type) {
@@ -163,7 +164,7 @@ void CheckQuantization(const Call& call, const GroupQuantization& quantization,
                        const std::vector<Index>& out) {
   const aclDataType from = call[x[0]].dtype, by = call[weight[0]].dtype, to = call[out[0]].dtype;
   const bool is_int = from == ACL_INT8;
-  call.Param(is_int ? by == ACL_INT8 : (by == from || by == ACL_INT8 || by == ACL_INT4),
+  call.Param(is_int ? by == ACL_INT8 : (by == from || !IsFloat(by)),
              "x and weight must be floats alike, int8 by int8, or floats by int8 or int4",
              call[x[0]].Describe(), " and ", call[weight[0]].Describe());
   call.Param(is_int || to == from, "out must have the dtype of x", call[out[0]].Describe());
@@ -191,18 +192,17 @@ void CheckNumbers(const Call& call, const GroupQuantization& quantization,
     call.Param(list.empty() || list.size() == weight.size(),
                "lists must have a tensor for each weight", list.size(), " for ", weight.size());
     for (size_t i = 0; i < list.size(); ++i) {
-      const Operand& matrix = call[weight[i]];
-      const int64_t once = matrix.dims.back() * SharedBy(matrix);
+      const WeightShape matrix = ShapeOfWeight(call[weight[i]]);
+      const int64_t once = matrix.columns * matrix.num_matrices();
       const int64_t count = call[list[i]].num_elements();
       if (!has_groups || once == 0) {
         call.Param(count == once, "bias and scale must be [N] a group", call[list[i]].Describe(),
                    " for ", once, " numbers");
         continue;
       }
-      call.Param(
-          count > 0 && count % once == 0 && matrix.dim(matrix.rank() - 2) % (count / once) == 0,
-          "antiquant numbers must be [N] or [G,N] a group, G dividing K", call[list[i]].Describe(),
-          " for ", matrix.Describe());
+      call.Param(count > 0 && count % once == 0 && matrix.inner % (count / once) == 0,
+                 "antiquant numbers must be [N] or [G,N] a group, G dividing K",
+                 call[list[i]].Describe(), " for ", call[weight[i]].Describe());
     }
   };
   check(quantization.bias, false);

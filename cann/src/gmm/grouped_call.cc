@@ -11,14 +11,14 @@
 #include "cann/src/execution/run.h"
 #include "cann/src/gmm/group_list.h"
 #include "cann/src/gmm/group_quantization.h"
-#include "cann/src/gmm/matrix_product.h"
+#include "cann/src/gmm/weight_matrix.h"
 #include "opst/ops/grouped_matmul.h"
 
 namespace opst::cann {
 namespace {
 
 constexpr std::array kInputs = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT8};
-constexpr std::array kWeights = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT8, ACL_INT4};
+constexpr std::array kWeights = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT8, ACL_INT4, ACL_INT32};
 constexpr std::array kBiases = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT32};
 constexpr std::array kScales = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT64, ACL_UINT64};
 constexpr std::array kOutputs = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT8, ACL_INT32};
@@ -76,30 +76,32 @@ class Weights {
  public:
   Weights(const Call& call, const Indices& tensors) : tensors_(tensors) {
     const Operand& first = call[tensors.front()];
-    call.Param(first.rank() == 2 || (first.rank() == 3 && tensors.size() == 1),
-               "weight must be one [E,K,N] or a list of [K,N]", first.Describe());
-    is_stacked_ = first.rank() == 3;
-    count_ = is_stacked_ ? first.dim(0) : static_cast<int64_t>(tensors.size());
+    is_stacked_ = ShapeOfWeight(first).experts > 0;
+    call.Param(!is_stacked_ || tensors.size() == 1, "weight must be one [E,K,N] or a list of [K,N]",
+               first.Describe());
     for (const Index index : tensors) {
       const Operand& weight = call[index];
-      call.Param(
-          weight.dtype == first.dtype && weight.rank() == first.rank() && !weight.is_fractal(),
-          "weights must be alike and in format ND", weight.Describe());
-      inner_.push_back(weight.dim(weight.rank() - 2));
-      columns_.push_back(weight.dim(weight.rank() - 1));
+      call.Param(weight.dtype == first.dtype && weight.rank() == first.rank(),
+                 "weights must be alike", weight.Describe());
+      shapes_.push_back(ShapeOfWeight(weight));
+      call.Param(shapes_.back().columns > 0 ||
+                     (!weight.is_fractal() && (weight.rank() == 2 || is_stacked_)),
+                 "weight must be [E,K,N] or [K,N], plain or in whole blocks of a fractal layout",
+                 weight.Describe());
     }
+    count_ = is_stacked_ ? shapes_[0].experts : static_cast<int64_t>(tensors.size());
   }
   int64_t count() const { return count_; }
   WeightMatrix operator[](int64_t group) const {
     const auto at = is_stacked_ ? 0 : static_cast<size_t>(group);
-    return {tensors_[at], is_stacked_ ? group : 0, inner_[at], columns_[at]};
+    return {tensors_[at], is_stacked_ ? group : 0, shapes_[at].inner, shapes_[at].columns};
   }
 
  private:
   Indices tensors_;
   bool is_stacked_ = false;
   int64_t count_ = 0;
-  std::vector<int64_t> inner_, columns_;
+  std::vector<WeightShape> shapes_;
 };
 
 // out rows = x rows · weight, in the way that the dtypes ask for.
@@ -129,6 +131,20 @@ std::vector<RowGroup> GroupsOf(const Run& run, const Operands& operands, GroupLi
   const std::vector<int64_t> list =
       operands.groups == kAbsent ? operands.host_groups : run.Ints(operands.groups);
   return ReadGroups(run, list, type, rows, num_weights);
+}
+
+// The argument of WeightNz says what the dims of antiquantScale say; 0 = nothing.
+void CheckGroupSize(const Call& call, const Operands& operands, const Weights& weights,
+                    int64_t group_size) {
+  const Indices& scale = operands.quantization.antiquant_scale;
+  if (group_size == 0 || scale.empty()) return;
+  const int64_t matrices = scale.size() > 1 ? 1 : weights.count();
+  const WeightMatrix weight = weights[0];
+  call.Param(
+      group_size > 0 && weight.inner % group_size == 0 &&
+          call[scale[0]].num_elements() == matrices * weight.columns * (weight.inner / group_size),
+      "quantGroupSize must be the rows of a group of antiquantScale", group_size, " for ",
+      call[scale[0]].Describe());
 }
 
 // Every x[i] with its own weight[i].
@@ -244,8 +260,9 @@ Body SplitInner(const Call& call, const Operands& operands, GroupListType type) 
                  operands.quantization.bias.empty(),
              "x [M,K], weight [K,N] and out [E,M,N] must fit, without bias", x.Describe(), ", ",
              weight.Describe(), ", ", out.Describe());
-  call.Param(x.dtype == weight.dtype && x.dtype == out.dtype && x.dtype != ACL_INT8,
-             "x, weight and out must have one float dtype", x.Describe());
+  call.Param(x.dtype == weight.dtype && x.dtype == out.dtype && x.dtype != ACL_INT8 &&
+                 !weight.is_fractal(),
+             "x, weight and out must have one float dtype, in format ND", x.Describe());
   return [=](Run& run) { SumOverGroups(run, operands, type); };
 }
 
@@ -269,6 +286,7 @@ aclnnStatus PrepareGroupedMatmul(const char* name, const GroupedArguments& argum
     if (arguments.group_type == 2) return SplitInner(call, operands, type);
     const Weights weights(call, operands.weight);
     CheckQuantization(call, operands.quantization, operands.x, operands.weight, operands.out);
+    CheckGroupSize(call, operands, weights, arguments.quant_group_size);
     if (arguments.group_type == -1) return NoSplit(call, operands, weights);
     call.Param(arguments.group_type == 0, "groupType must be -1, 0 or 2", arguments.group_type);
     return SplitRows(call, operands, weights, type);

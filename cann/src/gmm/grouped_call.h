@@ -29,6 +29,7 @@ struct GroupedArguments {
   int64_t group_type = -1;  // -1 none, 0 rows, 2 inner dim
   int64_t group_list_type = 0;
   int64_t activation = 0;
+  int64_t quant_group_size = 0;  // of WeightNz; the dims of the scales say the same
   const aclTensorList* out = nullptr;
 };
 

@@ -6,6 +6,7 @@
 #include "aclnnop/aclnn_grouped_matmul_v3.h"
 #include "aclnnop/aclnn_grouped_matmul_v4.h"
 #include "aclnnop/aclnn_grouped_matmul_v5.h"
+#include "aclnnop/aclnn_grouped_matmul_weight_nz.h"
 #include "cann/src/execution/call.h"
 #include "cann/src/gmm/grouped_call.h"
 
@@ -129,8 +130,34 @@ aclnnStatus aclnnGroupedMatmulV5GetWorkspaceSize(
   return PrepareGroupedMatmul("aclnnGroupedMatmulV5", arguments, workspaceSize, executor);
 }
 
+aclnnStatus aclnnGroupedMatmulWeightNzGetWorkspaceSize(
+    const aclTensorList* x, const aclTensorList* weight, const aclTensorList* biasOptional,
+    const aclTensorList* scaleOptional, const aclTensorList* offsetOptional,
+    const aclTensorList* antiquantScaleOptional, const aclTensorList* antiquantOffsetOptional,
+    const aclTensorList* perTokenScaleOptional, const aclTensor* groupListOptional,
+    const aclTensorList* activationInputOptional, const aclTensorList* activationQuantScaleOptional,
+    const aclTensorList* activationQuantOffsetOptional, int64_t splitItem, int64_t groupType,
+    int64_t groupListType, int64_t actType, aclIntArray* /*tuningConfigOptional*/,
+    int64_t quantGroupSize, aclTensorList* out, aclTensorList* activationFeatureOutOptional,
+    aclTensorList* dynQuantScaleOutOptional, uint64_t* workspaceSize, aclOpExecutor** executor) {
+  GroupedArguments arguments = Lists(x, weight, biasOptional, scaleOptional, offsetOptional,
+                                     antiquantScaleOptional, antiquantOffsetOptional, out);
+  arguments.per_token_scale = perTokenScaleOptional;
+  arguments.groups = groupListOptional;
+  arguments.activation_inputs =
+      AnyOf(activationInputOptional, activationQuantScaleOptional, activationQuantOffsetOptional);
+  arguments.reserved_outputs = AnyOf(activationFeatureOutOptional, dynQuantScaleOutOptional);
+  arguments.split_item = splitItem;
+  arguments.group_type = groupType;
+  arguments.group_list_type = groupListType;
+  arguments.activation = actType;
+  arguments.quant_group_size = quantGroupSize;
+  return PrepareGroupedMatmul("aclnnGroupedMatmulWeightNz", arguments, workspaceSize, executor);
+}
+
 OPST_CANN_LAUNCH(aclnnGroupedMatmul)
 OPST_CANN_LAUNCH(aclnnGroupedMatmulV2)
 OPST_CANN_LAUNCH(aclnnGroupedMatmulV3)
 OPST_CANN_LAUNCH(aclnnGroupedMatmulV4)
 OPST_CANN_LAUNCH(aclnnGroupedMatmulV5)
+OPST_CANN_LAUNCH(aclnnGroupedMatmulWeightNz)

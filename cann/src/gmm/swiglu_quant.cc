@@ -9,8 +9,8 @@
 #include "aclnnop/aclnn_grouped_matmul_swiglu_quant_weight_nz.h"
 #include "cann/src/execution/call.h"
 #include "cann/src/gmm/group_list.h"
-#include "cann/src/gmm/int_weight.h"
 #include "cann/src/gmm/matrix_product.h"
+#include "cann/src/gmm/weight_matrix.h"
 #include "cann/src/moe/quantize.h"
 #include "kernels/rows.h"
 
@@ -24,7 +24,7 @@ struct Operands {
   Index x, weight, weight_scale, x_scale, list, out, out_scale;
 };
 
-void RunGroup(const Run& run, const Operands& operands, const IntWeightShape& shape,
+void RunGroup(const Run& run, const Operands& operands, const WeightShape& shape,
               const RowGroup& group, const std::vector<float>& weight_scales) {
   const std::vector<int8_t> weight = ReadIntWeight(run, operands.weight, shape, group.weight);
   const auto x_scale = run.Span<const float>(operands.x_scale);
@@ -64,7 +64,7 @@ aclnnStatus Prepare(const char* name, const aclTensor* x, const aclTensor* weigh
     call.CheckOperands();
     call.Param(offset == nullptr && out_offset == nullptr, "offset and outputOffset must be null",
                "a tensor");
-    const IntWeightShape shape = ShapeOfIntWeight(call[operands.weight]);
+    const WeightShape shape = ShapeOfWeight(call[operands.weight]);
     call.Param(
         call[operands.x].rank() == 2 && shape.inner == call[operands.x].dim(1) && shape.inner > 0,
         "x must be [M,K] and weight [E,K,N], plain or fractal", call[operands.x].Describe(),
