@@ -73,12 +73,13 @@ std::vector<std::shared_ptr<const void>> Group::Exchange(int32_t rank,
   return values;
 }
 
-void Group::BarrierOfAnyRank() {
+void Group::BarrierOfAnyRank(std::optional<std::chrono::microseconds> limit) {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto ranks = static_cast<uint64_t>(size());
   const uint64_t wanted = (num_arrived_++ / ranks + 1) * ranks;
   changed_.notify_all();
-  changed_.wait_for(lock, Timeout(), [&] { return is_abandoned_ || num_arrived_ >= wanted; });
+  changed_.wait_for(lock, limit.value_or(Timeout()),
+                    [&] { return is_abandoned_ || num_arrived_ >= wanted; });
   if (num_arrived_ < wanted) {
     Throw(ErrorKind::kComm, name_, "all ranks must come to the barrier",
           Concat(num_arrived_ + ranks - wanted, " of ", ranks));

@@ -4,11 +4,13 @@
 #ifndef OPST_CANN_COMMUNICATION_GROUP_H_
 #define OPST_CANN_COMMUNICATION_GROUP_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,8 +42,8 @@ class Group {
   int32_t RankOnDevice(int32_t device);
   void Barrier(int32_t rank) { Exchange(rank, nullptr); }
   // For operators that do not say which rank they are: waits until as many have come as there are
-  // ranks.
-  void BarrierOfAnyRank();
+  // ranks, at most for `limit`, or for HCCL_EXEC_TIMEOUT. Who gave up still counts as come.
+  void BarrierOfAnyRank(std::optional<std::chrono::microseconds> limit = std::nullopt);
   // Those who wait, and those who come later, get kComm.
   void Abandon();
 

@@ -1,9 +1,12 @@
-// CANN's choice of expert replicas with pruning, and the two operators that only order ranks.
+// CANN's choice of expert replicas with pruning, and the operators that only order ranks.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <optional>
 #include <vector>
 
 #include "aclnnop/aclnn_distribute_barrier.h"
+#include "aclnnop/aclnn_distribute_barrier_v2.h"
 #include "aclnnop/aclnn_moe_distribute_buffer_reset.h"
 #include "aclnnop/aclnn_moe_update_expert.h"
 #include "cann/src/communication/group.h"
@@ -16,8 +19,9 @@ namespace {
 constexpr int64_t kMaxTokens = 512;
 constexpr int64_t kMaxChoices = 16;
 constexpr int64_t kMaxExperts = 1024;
-constexpr std::array kAnything = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT8,  ACL_INT32,
-                                  ACL_INT64, ACL_UINT8,   ACL_BOOL, ACL_DOUBLE};
+constexpr std::array kAnything = {ACL_FLOAT,  ACL_FLOAT16, ACL_BF16,  ACL_INT8,   ACL_INT32,
+                                  ACL_INT64,  ACL_UINT8,   ACL_BOOL,  ACL_DOUBLE, ACL_INT16,
+                                  ACL_UINT16, ACL_UINT32,  ACL_UINT64};
 
 struct Update {
   Index ids = kAbsent, table = kAbsent, scales = kAbsent, threshold = kAbsent, mask = kAbsent;
@@ -147,6 +151,26 @@ aclnnStatus aclnnDistributeBarrierGetWorkspaceSize(aclTensor* xRef, const char* 
   });
 }
 
+aclnnStatus aclnnDistributeBarrierV2GetWorkspaceSize(
+    const aclTensor* xRef, const aclTensor* timeOut, const aclTensor* elasticInfo,
+    const char* group, int64_t worldSize, uint64_t* workspaceSize, aclOpExecutor** executor) {
+  return PrepareCall("aclnnDistributeBarrierV2", workspaceSize, executor, [&](Call& call) -> Body {
+    call.Input("xRef", xRef, kAnything);
+    const Index limit = call.Input("timeOut", timeOut, kI32, Need::kOptional);
+    call.CheckOperands();
+    call.Shape(elasticInfo == nullptr, "elasticInfo must be null: ranks here do not leave",
+               "a tensor");
+    const auto found = NamedGroup(call, group, worldSize);
+    if (limit != kAbsent) call.CountIs(limit, 1);
+    return [=](Run& run) {
+      const int64_t microseconds = limit == kAbsent ? 0 : run.Ints(limit)[0];
+      run.Value(microseconds >= 0, "timeOut must not be negative", microseconds);
+      if (microseconds == 0) return found->BarrierOfAnyRank();
+      found->BarrierOfAnyRank(std::chrono::microseconds(microseconds));
+    };
+  });
+}
+
 aclnnStatus aclnnMoeDistributeBufferResetGetWorkspaceSize(const aclTensor* elasticInfo,
                                                           const char* groupEp, int64_t epWorldSize,
                                                           int64_t needSync, uint64_t* workspaceSize,
@@ -169,4 +193,5 @@ aclnnStatus aclnnMoeDistributeBufferResetGetWorkspaceSize(const aclTensor* elast
 
 OPST_CANN_LAUNCH(aclnnMoeUpdateExpert)
 OPST_CANN_LAUNCH(aclnnDistributeBarrier)
+OPST_CANN_LAUNCH(aclnnDistributeBarrierV2)
 OPST_CANN_LAUNCH(aclnnMoeDistributeBufferReset)
