@@ -142,7 +142,7 @@ DeviceTensor DeviceTensor::Int4(const std::vector<int64_t>& dims,
 DeviceTensor DeviceTensor::Fractal(aclDataType dtype, const std::vector<int64_t>& dims,
                                    const std::vector<float>& values) {
   const int64_t inner = dims[dims.size() - 2], columns = dims.back();
-  const int64_t width = dtype == ACL_INT4 ? 64 : dtype == ACL_INT8 ? 32 : 16;
+  const int64_t width = dtype == ACL_INT4 || dtype == ACL_INT32 ? 64 : dtype == ACL_INT8 ? 32 : 16;
   EXPECT_TRUE(inner % 16 == 0 && columns % width == 0);
   std::vector<float> blocks;
   for (size_t matrix = 0; matrix < values.size(); matrix += static_cast<size_t>(inner * columns)) {
@@ -154,10 +154,12 @@ DeviceTensor DeviceTensor::Fractal(aclDataType dtype, const std::vector<int64_t>
     }
   }
   const std::vector<int64_t> ints(blocks.begin(), blocks.end());
-  DeviceTensor tensor = dtype == ACL_INT4   ? Int4(dims, ints)
+  std::vector<int64_t> stored = dims;
+  if (dtype == ACL_INT32) stored.back() /= 8;
+  DeviceTensor tensor = width == 64         ? Int4(dims, ints)
                         : dtype == ACL_INT8 ? Ints(dtype, dims, ints)
                                             : Floats(dtype, dims, blocks);
-  tensor.Redescribe(dtype, dims, ACL_FORMAT_FRACTAL_NZ);
+  tensor.Redescribe(dtype, stored, ACL_FORMAT_FRACTAL_NZ);
   return tensor;
 }
 

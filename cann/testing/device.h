@@ -38,8 +38,8 @@ class DeviceTensor {
   // An input of int4, two in a byte, the first in the lower half; always contiguous, and not to be
   // read.
   static DeviceTensor Int4(const std::vector<int64_t>& dims, const std::vector<int64_t>& values);
-  // An input [...,K,N] of f16, bf16, int8 or int4 in CANN's fractal layout: blocks of 16 rows and
-  // 32 bytes, columns of blocks first. Not to be read.
+  // An input [...,K,N] of f16, bf16, int8 or int4 (or int32: eight of them) in CANN's fractal
+  // layout: blocks of 16 rows and 32 bytes, columns of blocks first. Not to be read.
   static DeviceTensor Fractal(aclDataType dtype, const std::vector<int64_t>& dims,
                               const std::vector<float>& values);
   ~DeviceTensor();

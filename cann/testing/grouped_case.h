@@ -1,4 +1,5 @@
-// What the tests of grouped products share: tensor lists, random groups, and the product in fp64.
+// What the tests of grouped products share: tensor lists, layouts of integers, random groups, and
+// the product in fp64.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #ifndef OPST_CANN_TESTING_GROUPED_CASE_H_
@@ -20,6 +21,38 @@ struct List {
       : list(aclCreateTensorList(members.data(), members.size())) {}
   aclTensorList* list;  // the tensors destroy themselves, so that the list must not be destroyed
 };
+
+// Integers in any layout that CANN has for weights.
+enum class Stored : uint8_t {
+  kInt8,
+  kInt4,
+  kEightInAnInt32,
+  kFractalInt8,
+  kFractalInt4,
+  kFractalInt32
+};
+
+inline DeviceTensor Store(Stored stored, Ints dims, const Ints& values, Layout layout) {
+  const std::vector<float> floats(values.begin(), values.end());
+  switch (stored) {
+    case Stored::kInt8:
+      return DeviceTensor::Ints(ACL_INT8, dims, values, layout);
+    case Stored::kInt4:
+      return DeviceTensor::Int4(dims, values);
+    case Stored::kFractalInt8:
+      return DeviceTensor::Fractal(ACL_INT8, dims, floats);
+    case Stored::kFractalInt4:
+      return DeviceTensor::Fractal(ACL_INT4, dims, floats);
+    case Stored::kFractalInt32:
+      return DeviceTensor::Fractal(ACL_INT32, dims, floats);
+    case Stored::kEightInAnInt32:
+      break;
+  }
+  Ints packed(values.size() / 8, 0);
+  for (size_t i = 0; i < values.size(); ++i) packed[i / 8] |= (values[i] & 15) << (i % 8 * 4);
+  dims.back() /= 8;
+  return DeviceTensor::Ints(ACL_INT32, dims, packed, layout);
+}
 
 class GroupedCaseTest : public DeviceTest {
  protected:

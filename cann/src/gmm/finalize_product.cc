@@ -3,7 +3,6 @@
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <bit>
 #include <vector>
 
 #include "aclnnop/aclnn_grouped_matmul_finalize_routing.h"
@@ -13,6 +12,7 @@
 #include "aclnnop/aclnn_grouped_matmul_finalize_routing_weight_nz_v2.h"
 #include "cann/src/execution/call.h"
 #include "cann/src/gmm/group_list.h"
+#include "cann/src/gmm/int4_product.h"
 #include "cann/src/gmm/matrix_product.h"
 #include "cann/src/gmm/weight_matrix.h"
 #include "opst/ops/sparse_rows.h"
@@ -46,70 +46,52 @@ struct Operands {
   bool is_int4 = false;
 };
 
-// 64-bit scales hold the bits of a float.
-std::vector<float> Scales(const Run& run, Index scale) {
-  if (run[scale].dtype != ACL_INT64) return run.Floats(scale);
-  std::vector<float> values;
-  for (const int64_t bits : run.Span<const int64_t>(scale)) {
-    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
-  }
-  return values;
-}
-
-// What the columns of one expert add. With int4 CANN multiplies x - 8 and expects the rest in bias.
-struct Columns {
-  std::vector<float> scale;
-  std::vector<float> bias;
-  std::vector<float> offset;
-  std::vector<int32_t> eights;  // 8 times the sum of the column's weights, with int4
-};
-
-Columns ColumnsOf(const Run& run, const Operands& operands, const std::vector<int8_t>& weight,
-                  int64_t expert) {
+// What the columns of one expert add.
+Int4Columns ColumnsOf(const Run& run, const Operands& operands, int64_t expert) {
   const auto part = [&](const std::vector<float>& all) {
     if (all.empty()) return all;
     const auto first = all.begin() + expert * operands.shape.columns;
     return std::vector<float>(first, first + operands.shape.columns);
   };
-  Columns columns{part(Scales(run, operands.scale)),
-                  part(run.Floats(operands.bias)),
-                  part(run.Floats(operands.offset)),
-                  {}};
-  if (!operands.is_int4) return columns;
-  columns.eights.assign(columns.scale.size(), 0);
-  for (size_t i = 0; i < weight.size(); ++i)
-    columns.eights[i % columns.eights.size()] += 8 * weight[i];
-  return columns;
+  return {part(ReadScales(run, operands.scale)), part(run.Floats(operands.bias)),
+          part(run.Floats(operands.offset)), operands.is_int4};
 }
 
 void MultiplyGroup(const Run& run, const Operands& operands, const RowGroup& group,
                    std::vector<float>& products) {
   const WeightShape& shape = operands.shape;
   const std::vector<int8_t> weight = ReadIntWeight(run, operands.weight, shape, group.weight);
-  const Columns columns = ColumnsOf(run, operands, weight, group.weight);
+  const Int4Columns columns = ColumnsOf(run, operands, group.weight);
   const auto per_token = run.Floats(operands.per_token), logit = run.Floats(operands.logit);
   const int8_t* const x = run.Span<const int8_t>(operands.x).data() + group.begin * shape.inner;
-  MultiplyInts(
-      run.context(), x, weight.data(), group.size(), shape.inner, shape.columns,
-      [&](int64_t row, std::span<const int32_t> sums) {
-        const auto at = static_cast<size_t>(group.begin + row);
-        const float weight_of_row = logit.empty() ? 1.0f : logit[at];
-        const float token = per_token.empty() ? 1.0f : per_token[at];
-        int32_t row_sum = 0;
-        for (int64_t k = 0; k < shape.inner; ++k) row_sum += x[row * shape.inner + k];
-        float* const out = products.data() + at * sums.size();
-        for (size_t n = 0; n < sums.size(); ++n) {
-          const float bias = columns.bias.empty() ? 0.0f : columns.bias[n];
-          if (!operands.is_int4) {
-            out[n] = static_cast<float>(sums[n]) * columns.scale[n] * (token * weight_of_row) +
-                     bias * weight_of_row;
-            continue;
-          }
-          float value = static_cast<float>(sums[n] - columns.eights[n]) * columns.scale[n] + bias;
-          if (!columns.offset.empty()) value += columns.offset[n] * static_cast<float>(row_sum);
-          out[n] = value * (token * weight_of_row);
-        }
-      });
+  const IntProduct product{group.size(), shape.inner, shape.columns};
+  const auto out_of = [&](int64_t row) {
+    return products.data() + (group.begin + row) * shape.columns;
+  };
+  const auto logit_of = [&](int64_t row) {
+    return logit.empty() ? 1.0f : logit[static_cast<size_t>(group.begin + row)];
+  };
+  const auto factor_of = [&](int64_t row) {
+    const auto at = static_cast<size_t>(group.begin + row);
+    return (per_token.empty() ? 1.0f : per_token[at]) * logit_of(row);
+  };
+  if (operands.is_int4) {
+    return MultiplyInt4(run.context(), x, weight.data(), product, columns,
+                        [&](int64_t row, std::span<const float> values) {
+                          float* const out = out_of(row);
+                          const float factor = factor_of(row);
+                          for (size_t n = 0; n < values.size(); ++n) out[n] = values[n] * factor;
+                        });
+  }
+  MultiplyInts(run.context(), x, weight.data(), product,
+               [&](int64_t row, std::span<const int32_t> sums) {
+                 float* const out = out_of(row);
+                 for (size_t n = 0; n < sums.size(); ++n) {
+                   const float bias = columns.bias.empty() ? 0.0f : columns.bias[n];
+                   out[n] = static_cast<float>(sums[n]) * columns.scale[n] * factor_of(row) +
+                            bias * logit_of(row);
+                 }
+               });
 }
 
 // Zeros, and the shared rows with their weight.

@@ -4,11 +4,11 @@
 #include "cann/src/gmm/group_quantization.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <optional>
 
 #include "cann/src/descriptors/descriptors.h"
+#include "cann/src/gmm/int4_product.h"
 #include "cann/src/gmm/matrix_product.h"
 #include "cann/src/gmm/weight_matrix.h"
 #include "kernels/rows.h"
@@ -25,16 +25,6 @@ int64_t SharedBy(const Operand& weight) { return ShapeOfWeight(weight).num_matri
 
 WeightShape ShapeOf(const GroupProduct& product) { return {0, product.inner, product.columns}; }
 
-// 64-bit scales hold the bits of a float.
-std::vector<float> Numbers(const Run& run, Index tensor) {
-  if (run[tensor].dtype != ACL_INT64 && run[tensor].dtype != ACL_UINT64) return run.Floats(tensor);
-  std::vector<float> values;
-  for (const int64_t bits : run.Span<const int64_t>(tensor)) {
-    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
-  }
-  return values;
-}
-
 // The numbers of one group in a list of one tensor for all groups, or one a group.
 template <typename Read>
 auto OfGroup(const Run& run, const std::vector<Index>& list, const GroupProduct& product,
@@ -48,7 +38,7 @@ auto OfGroup(const Run& run, const std::vector<Index>& list, const GroupProduct&
 
 std::vector<float> FloatsOfGroup(const Run& run, const std::vector<Index>& list,
                                  const GroupProduct& product) {
-  return OfGroup(run, list, product, [&](Index tensor) { return Numbers(run, tensor); });
+  return OfGroup(run, list, product, [&](Index tensor) { return ReadScales(run, tensor); });
 }
 
 std::vector<int8_t> IntWeight(const Run& run, const GroupProduct& product) {
@@ -136,8 +126,9 @@ void MultiplyByInts(const Run& run, const GroupQuantization& quantization,
   const size_t row_bytes =
       static_cast<size_t>(product.columns) * aclDataTypeSize(product.out_dtype);
   MultiplyInts(
-      run.context(), reinterpret_cast<const int8_t*>(product.x), weight.data(), product.rows,
-      product.inner, product.columns, [&](int64_t row, std::span<const int32_t> sums) {
+      run.context(), reinterpret_cast<const int8_t*>(product.x), weight.data(),
+      {product.rows, product.inner, product.columns},
+      [&](int64_t row, std::span<const int32_t> sums) {
         std::byte* const out = product.out + static_cast<size_t>(row) * row_bytes;
         const float token =
             per_token.empty() ? 1.0f : per_token[static_cast<size_t>(product.first_row + row)];
@@ -157,34 +148,32 @@ void MultiplyByInts(const Run& run, const GroupQuantization& quantization,
       });
 }
 
-}  // namespace
-
-void CheckQuantization(const Call& call, const GroupQuantization& quantization,
-                       const std::vector<Index>& x, const std::vector<Index>& weight,
-                       const std::vector<Index>& out) {
-  const aclDataType from = call[x[0]].dtype, by = call[weight[0]].dtype, to = call[out[0]].dtype;
-  const bool is_int = from == ACL_INT8;
-  call.Param(is_int ? by == ACL_INT8 : (by == from || !IsFloat(by)),
-             "x and weight must be floats alike, int8 by int8, or floats by int8 or int4",
-             call[x[0]].Describe(), " and ", call[weight[0]].Describe());
-  call.Param(is_int || to == from, "out must have the dtype of x", call[out[0]].Describe());
-  call.Param(!is_int || to != ACL_FLOAT, "int8 products must become f16, bf16, int8 or int32",
-             call[out[0]].Describe());
-  call.Param(!is_int || to == ACL_INT32 || !quantization.scale.empty(),
-             "int8 products must have a scale", "none");
-  call.Param(is_int || by == from || !quantization.antiquant_scale.empty(),
-             "integer weights must have an antiquantScale", "none");
-  const int64_t activation = quantization.activation;
-  call.Param(activation >= 0 && activation <= 5 && activation != 3,
-             "actType must be 0, 1, 2, 4 or 5", activation);
-  call.Param(activation == 0 || !quantization.per_token.empty(),
-             "an activation must come with perTokenScale", activation);
-  CheckNumbers(call, quantization, weight);
-  if (quantization.per_token.empty()) return;
-  call.Param(quantization.per_token.size() == 1 && x.size() == 1 &&
-                 call[quantization.per_token[0]].num_elements() == call[x[0]].dim(0),
-             "perTokenScale must be [M] for one x", call[quantization.per_token[0]].Describe());
+// int8 or int4 inputs with int4 weights.
+void MultiplyByInt4(const Run& run, const GroupQuantization& quantization,
+                    const GroupProduct& product) {
+  if (product.columns == 0) return;
+  const std::vector<int8_t> weight = IntWeight(run, product);
+  const Int4Columns columns{FloatsOfGroup(run, quantization.scale, product),
+                            FloatsOfGroup(run, quantization.bias, product),
+                            FloatsOfGroup(run, quantization.offset, product),
+                            product.x_dtype == ACL_INT8};
+  const auto per_token =
+      quantization.per_token.empty() ? std::vector<float>{} : run.Floats(quantization.per_token[0]);
+  const size_t row_bytes =
+      static_cast<size_t>(product.columns) * aclDataTypeSize(product.out_dtype);
+  const int64_t parts = static_cast<int64_t>(columns.scale.size()) / product.columns;
+  MultiplyInt4(run.context(), reinterpret_cast<const int8_t*>(product.x), weight.data(),
+               {product.rows, product.inner, product.columns, parts}, columns,
+               [&](int64_t row, std::span<const float> sums) {
+                 std::vector<float> values(sums.begin(), sums.end());
+                 const auto at = static_cast<size_t>(product.first_row + row);
+                 for (float& value : values) value *= per_token.empty() ? 1.0f : per_token[at];
+                 Store(values, product.out_dtype,
+                       product.out + static_cast<size_t>(row) * row_bytes);
+               });
 }
+
+}  // namespace
 
 void CheckNumbers(const Call& call, const GroupQuantization& quantization,
                   const std::vector<Index>& weight) {
@@ -196,17 +185,18 @@ void CheckNumbers(const Call& call, const GroupQuantization& quantization,
       const int64_t once = matrix.columns * matrix.num_matrices();
       const int64_t count = call[list[i]].num_elements();
       if (!has_groups || once == 0) {
-        call.Param(count == once, "bias and scale must be [N] a group", call[list[i]].Describe(),
-                   " for ", once, " numbers");
+        call.Param(count == once, Concat(call[list[i]].name, " must be [N] a group"),
+                   call[list[i]].Describe(), " for ", once, " numbers");
         continue;
       }
       call.Param(count > 0 && count % once == 0 && matrix.inner % (count / once) == 0,
-                 "antiquant numbers must be [N] or [G,N] a group, G dividing K",
+                 Concat(call[list[i]].name, " must be [N] or [G,N] a group, G dividing K"),
                  call[list[i]].Describe(), " for ", call[weight[i]].Describe());
     }
   };
   check(quantization.bias, false);
-  check(quantization.scale, false);
+  check(quantization.scale, IsInt4(call[weight[0]].dtype));
+  check(quantization.offset, false);
   check(quantization.antiquant_scale, true);
   check(quantization.antiquant_offset, true);
   for (size_t i = 0; i < quantization.antiquant_offset.size(); ++i) {
@@ -220,7 +210,10 @@ void CheckNumbers(const Call& call, const GroupQuantization& quantization,
 
 void MultiplyWith(const Run& run, const GroupQuantization& quantization,
                   const GroupProduct& product) {
-  if (product.x_dtype == ACL_INT8) {
+  const bool is_int = product.x_dtype == ACL_INT8 || product.x_dtype == ACL_INT4;
+  if (is_int && IsInt4(run[product.weight].dtype)) {
+    MultiplyByInt4(run, quantization, product);
+  } else if (is_int) {
     MultiplyByInts(run, quantization, product);
   } else {
     MultiplyByFloats(run, quantization, product);

@@ -1,5 +1,5 @@
-// How one group's product is scaled, by the dtypes of its operands: floats, int8 by int8, floats by
-// int8 or int4.
+// How one group's product is scaled, by the dtypes of its operands: floats, int8 by int8 or int4,
+// int4 by int4, floats by int8 or int4.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #ifndef OPST_CANN_GMM_GROUP_QUANTIZATION_H_
@@ -18,19 +18,15 @@ namespace opst::cann {
 struct GroupQuantization {
   std::vector<Index> bias;
   std::vector<Index> scale;
+  std::vector<Index> offset;  // of int8 by int4
   std::vector<Index> antiquant_scale;
   std::vector<Index> antiquant_offset;
   std::vector<Index> per_token;  // [M]
   int64_t activation = 0;        // 0 none, 1 relu, 2 gelu tanh, 4 fast gelu, 5 silu
 };
 
-// Of grouped_matmul: dtypes, activation, and all numbers.
-void CheckQuantization(const Call& call, const GroupQuantization& quantization,
-                       const std::vector<Index>& x, const std::vector<Index>& weight,
-                       const std::vector<Index>& out);
-
-// Bias, scale and antiquant lists have a tensor for each weight, as large as its columns and
-// matrices ask for (161002).
+// Bias, scale, offset and antiquant lists have a tensor for each weight, as large as its columns
+// and matrices ask for (161002).
 void CheckNumbers(const Call& call, const GroupQuantization& quantization,
                   const std::vector<Index>& weight);
 
@@ -41,7 +37,7 @@ struct GroupProduct {
   int64_t group;
   int64_t first_row;  // in perTokenScale
   aclDataType x_dtype;
-  const std::byte* x;
+  const std::byte* x;  // int4 a number a byte
   aclDataType out_dtype;
   std::byte* out;
   int64_t rows;

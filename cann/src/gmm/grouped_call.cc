@@ -11,13 +11,15 @@
 #include "cann/src/execution/run.h"
 #include "cann/src/gmm/group_list.h"
 #include "cann/src/gmm/group_quantization.h"
+#include "cann/src/gmm/int4_product.h"
+#include "cann/src/gmm/product_kind.h"
 #include "cann/src/gmm/weight_matrix.h"
 #include "opst/ops/grouped_matmul.h"
 
 namespace opst::cann {
 namespace {
 
-constexpr std::array kInputs = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT8};
+constexpr std::array kInputs = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT8, ACL_INT4, ACL_INT32};
 constexpr std::array kWeights = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT8, ACL_INT4, ACL_INT32};
 constexpr std::array kBiases = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT32};
 constexpr std::array kScales = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_INT64, ACL_UINT64};
@@ -44,6 +46,7 @@ Operands Declare(Call& call, const GroupedArguments& arguments) {
   GroupQuantization& quantization = operands.quantization;
   quantization.bias = call.Inputs("bias", arguments.bias, kBiases, Need::kOptional);
   quantization.scale = call.Inputs("scale", arguments.scale, kScales, Need::kOptional);
+  quantization.offset = call.Inputs("offset", arguments.offset, kF32, Need::kOptional);
   quantization.antiquant_scale =
       call.Inputs("antiquantScale", arguments.antiquant_scale, kFloats, Need::kOptional);
   quantization.antiquant_offset =
@@ -109,20 +112,18 @@ void MultiplyGroup(const Run& run, const Operands& operands, const WeightMatrix&
                    int64_t group, Index x, int64_t x_row, Index out, int64_t out_row,
                    int64_t rows) {
   if (rows == 0) return;
-  const aclDataType from = run[x].dtype, to = run[out].dtype;
-  const auto x_bytes = static_cast<size_t>(x_row * weight.inner) * aclDataTypeSize(from);
+  const aclDataType from = IsInt4(run[x].dtype) ? ACL_INT4 : run[x].dtype, to = run[out].dtype;
+  const int64_t first = x_row * weight.inner;
+  std::vector<int8_t> unpacked;
+  const std::byte* x_data = run.data(x) + static_cast<size_t>(first) * aclDataTypeSize(from);
+  if (from == ACL_INT4) {
+    unpacked = UnpackInt4(run.data(x), first, rows * weight.inner);
+    x_data = reinterpret_cast<const std::byte*>(unpacked.data());
+  }
   const auto out_bytes = static_cast<size_t>(out_row * weight.columns) * aclDataTypeSize(to);
-  const GroupProduct product{weight.tensor,
-                             weight.slice,
-                             group,
-                             x_row,
-                             from,
-                             run.data(x) + x_bytes,
-                             to,
-                             run.data(out) + out_bytes,
-                             rows,
-                             weight.inner,
-                             weight.columns};
+  const GroupProduct product{
+      weight.tensor, weight.slice,  group, x_row, from, x_data, to, run.data(out) + out_bytes, rows,
+      weight.inner,  weight.columns};
   MultiplyWith(run, operands.quantization, product);
 }
 
@@ -158,7 +159,7 @@ Body NoSplit(const Call& call, const Operands& operands, const Weights& weights)
     const Operand& x = call[operands.x[i]];
     const WeightMatrix weight = weights[static_cast<int64_t>(i)];
     std::vector<int64_t> dims = x.dims;
-    call.Param(x.rank() >= 2 && x.rank() <= 6 && x.dims.back() == weight.inner,
+    call.Param(x.rank() >= 2 && x.rank() <= 6 && InnerOf(x) == weight.inner,
                "x must be [...,K] for weight [K,N]", x.Describe());
     dims.back() = weight.columns;
     call.Param(call[operands.out[i]].dims == dims, "out must be [...,N]",
@@ -187,7 +188,7 @@ Body SplitRows(const Call& call, const Operands& operands, const Weights& weight
              "groupList must say which rows of x belong together", "none");
   int64_t rows = 0;
   for (const Index index : operands.x) {
-    call.Param(call[index].rank() == 2 && call[index].dim(1) == weights[0].inner,
+    call.Param(call[index].rank() == 2 && InnerOf(call[index]) == weights[0].inner,
                "x must be [M,K] for weight [K,N]", call[index].Describe());
     rows += call[index].dim(0);
   }
@@ -261,7 +262,7 @@ Body SplitInner(const Call& call, const Operands& operands, GroupListType type) 
              "x [M,K], weight [K,N] and out [E,M,N] must fit, without bias", x.Describe(), ", ",
              weight.Describe(), ", ", out.Describe());
   call.Param(x.dtype == weight.dtype && x.dtype == out.dtype && x.dtype != ACL_INT8 &&
-                 !weight.is_fractal(),
+                 !IsInt4(x.dtype) && !weight.is_fractal(),
              "x, weight and out must have one float dtype, in format ND", x.Describe());
   return [=](Run& run) { SumOverGroups(run, operands, type); };
 }

@@ -33,19 +33,21 @@ void MultiplyFloats(const Context& context, ConstTensorView x, ConstTensorView w
   GroupedMatmul(context, x, std::array<int64_t, 2>{0, rows}, packed, options, out);
 }
 
-void MultiplyInts(const Context& context, const int8_t* x, const int8_t* weight, int64_t rows,
-                  int64_t inner, int64_t columns,
+void MultiplyInts(const Context& context, const int8_t* x, const int8_t* weight,
+                  const IntProduct& product,
                   const std::function<void(int64_t row, std::span<const int32_t> sums)>& finish) {
+  const int64_t inner = product.inner, columns = product.columns;
   OPST_CHECK_ARG(inner < kMaxInner, "cann", "integer products must have less than 2^17 terms",
                  inner);
-  ForRowBlocks(context, rows, kSummedRowsPerTask, [&](int64_t begin, int64_t end) {
-    std::vector<int32_t> sums(static_cast<size_t>(columns));
+  ForRowBlocks(context, product.rows, kSummedRowsPerTask, [&](int64_t begin, int64_t end) {
+    std::vector<int32_t> sums(static_cast<size_t>(product.parts * columns));
     for (int64_t row = begin; row < end; ++row) {
       std::fill(sums.begin(), sums.end(), 0);
       for (int64_t k = 0; k < inner; ++k) {
         const int32_t factor = x[row * inner + k];
         const int8_t* const line = weight + k * columns;
-        for (int64_t n = 0; n < columns; ++n) sums[static_cast<size_t>(n)] += factor * line[n];
+        int32_t* const part = sums.data() + product.part_of(k) * columns;
+        for (int64_t n = 0; n < columns; ++n) part[n] += factor * line[n];
       }
       finish(row, sums);
     }

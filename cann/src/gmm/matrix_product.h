@@ -21,11 +21,22 @@ namespace opst::cann {
 void MultiplyFloats(const Context& context, ConstTensorView x, ConstTensorView weight,
                     std::span<const float> bias, TensorView out);
 
-// Gives the sums of each row, Σ_k x[r,k] · W[k,n], to `finish`, which may run on any worker.
+// x [R,K] · W [K,N] with sums over each of `parts` equal groups of the inner dim.
+struct IntProduct {
+  int64_t rows = 0;
+  int64_t inner = 0;
+  int64_t columns = 0;
+  int64_t parts = 1;  // divides K
+
+  int64_t part_of(int64_t k) const { return k / (inner / parts); }
+};
+
+// Gives the sums of each row, [parts,N] of Σ_k x[r,k] · W[k,n], to `finish`, which may run on any
+// worker.
 //   x [R,K] and weight [K,N] int8, contiguous; weights of int4 are unpacked before; K < 2¹⁷, so
 //   that the sums fit
-void MultiplyInts(const Context& context, const int8_t* x, const int8_t* weight, int64_t rows,
-                  int64_t inner, int64_t columns,
+void MultiplyInts(const Context& context, const int8_t* x, const int8_t* weight,
+                  const IntProduct& product,
                   const std::function<void(int64_t row, std::span<const int32_t> sums)>& finish);
 
 // `count` signed four-bit numbers from number `first` on; the lower half of a byte comes first.

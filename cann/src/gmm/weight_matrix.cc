@@ -21,6 +21,7 @@ int64_t BlockColumns(aclDataType dtype) {
     case ACL_INT8:
       return 32;
     case ACL_INT4:
+    case ACL_INT32:  // eight int4 each
       return 64;
     default:
       return 0;
@@ -44,6 +45,7 @@ std::vector<T> FromBlocks(const T* blocks, const WeightShape& shape, int64_t blo
 
 WeightShape ShapeOfWeight(const Operand& weight) {
   std::vector<int64_t> dims = weight.dims;
+  if (weight.dtype == ACL_INT32 && !dims.empty()) dims.back() *= 8;
   const int64_t block = BlockColumns(weight.dtype);
   int64_t experts = 0;
   if (dims.size() == 3 || (dims.size() == 5 && weight.is_fractal())) {
@@ -58,7 +60,7 @@ WeightShape ShapeOfWeight(const Operand& weight) {
   }
   if (dims.size() != 2) return {};
   if (weight.is_fractal() && (dims[0] % kBlockRows != 0 || dims[1] % block != 0)) return {};
-  return {experts, dims[0], dims[1] * (weight.dtype == ACL_INT32 ? 8 : 1)};
+  return {experts, dims[0], dims[1]};
 }
 
 std::vector<int8_t> ReadIntWeight(const Run& run, Index weight, const WeightShape& shape,

@@ -23,7 +23,7 @@ struct WeightShape {
 };
 
 // Of a tensor [E,K,N] or [K,N], in int32 [...,N/8]. Fractal ones are called so, too, or by their
-// blocks [...,N/c,K/16,16,c], where c is 32 bytes of numbers. All 0 for others.
+// blocks [...,N/c,K/16,16,c], where c is 32 bytes of numbers (in int32 c/8). All 0 for others.
 WeightShape ShapeOfWeight(const Operand& weight);
 
 // Matrix `expert` as [K,N], a number a byte.
