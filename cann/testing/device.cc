@@ -286,6 +286,12 @@ float Tolerance(aclDataType dtype, float magnitude) {
   return std::abs(magnitude) * (unit + 32 * 0x1p-24f) * 1.01f + smallest;
 }
 
+double OnceRounded(aclDataType dtype, double value, double magnitude) {
+  const double unit = dtype == ACL_BF16 ? 0x1p-8 : dtype == ACL_FLOAT16 ? 0x1p-11 : 0;
+  const double smallest = dtype == ACL_FLOAT16 ? 0x1p-25 : 0;
+  return magnitude + (std::abs(value) * unit + smallest) / (32 * 0x1p-24);  // f32 allows 32 units
+}
+
 testing::AssertionResult Near(aclDataType dtype, const std::vector<float>& actual,
                               const std::vector<double>& expected,
                               const std::vector<double>& magnitudes) {

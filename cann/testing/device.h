@@ -102,6 +102,9 @@ std::string LastError();
 float Rounded(aclDataType dtype, float value);
 // The rounding of the dtype at this magnitude, and a few of f32.
 float Tolerance(aclDataType dtype, float magnitude);
+// What to give as magnitude to Near(ACL_FLOAT, …) for a value that is rounded to the dtype once,
+// after f32 sums of terms of this magnitude.
+double OnceRounded(aclDataType dtype, double value, double magnitude);
 // Compares and names the worst element; each allowed bound is Tolerance(dtype, magnitude[i] or
 // |expected|).
 testing::AssertionResult Near(aclDataType dtype, const std::vector<float>& actual,

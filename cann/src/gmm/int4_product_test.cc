@@ -81,15 +81,13 @@ class Int4ProductTest : public GroupedCaseTest {
   bool Coinless() const { return rows_ % 2 == 0; }
   void CheckProduct(aclDataType dtype, const std::vector<float>& actual, bool has_offset,
                     bool has_token) const {
-    const double unit = dtype == ACL_BF16 ? 0x1p-8 : 0x1p-11;
     Doubles expected(At(rows_ * columns_), 9), magnitudes(expected.size(), 0);
     for (int64_t row = 0; row < rows_ && ExpertOf(row) >= 0; ++row) {
       for (int64_t n = 0; n < columns_; ++n) {
         const auto [value, magnitude] = Value(row, n, has_offset, has_token);
         const size_t at = At(row * columns_ + n);
         expected[at] = value;
-        // The output is rounded once; the rest is f32, which allows 32 units.
-        magnitudes[at] = magnitude + (std::abs(value) * unit + 0x1p-25) / (32 * 0x1p-24);
+        magnitudes[at] = OnceRounded(dtype, value, magnitude);
       }
     }
     ASSERT_TRUE(Near(ACL_FLOAT, actual, expected, magnitudes));
