@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cann/src/communication/elastic_info.h"
 #include "cann/src/descriptors/descriptors.h"
 #include "kernels/rows.h"
 
@@ -201,6 +202,7 @@ CombineOperands DeclareCombine(Call& call, const CombineArguments& arguments,
   operands.alpha1 = call.Input("constExpertAlpha1", arguments.alpha1, kFloats, for_const);
   operands.alpha2 = call.Input("constExpertAlpha2", arguments.alpha2, kFloats, for_const);
   operands.const_v = call.Input("constExpertV", arguments.const_v, kFloats, for_const);
+  operands.elastic = call.Input("elasticInfo", arguments.elastic, kI32, Need::kOptional);
   operands.quantizes = arguments.comm_quant_mode == 2;
   operands.copy_begin = attributes.moe_experts + attributes.zero_experts;
   operands.const_begin = operands.copy_begin + attributes.copy_experts;
@@ -213,8 +215,6 @@ Placement CheckCombine(Call& call, const CombineArguments& arguments,
   call.Shape(arguments.activation_scale == nullptr && arguments.weight_scale == nullptr &&
                  arguments.group_list == nullptr,
              "activationScale, weightScale and groupList must be null", "a tensor");
-  call.Shape(arguments.elastic == nullptr, "elasticInfo must be null: ranks here do not leave",
-             "a tensor");
   call.Shape(arguments.comm_quant_mode == 0 || (operands.quantizes && attributes.tp_size < 2),
              "commQuantMode must be 0, or 2 without tensor parallel ranks",
              arguments.comm_quant_mode);
@@ -224,6 +224,7 @@ Placement CheckCombine(Call& call, const CombineArguments& arguments,
   operands.k = call[operands.expert_ids].dim(1);
   operands.width = call[operands.rows].dim(1);
   Placement placement = CheckPlacement(call, attributes, operands.tokens);
+  CheckElasticInfo(call, operands.elastic, placement);
   call.ShapeIs(operands.expert_scales, {operands.tokens, operands.k});
   call.Shape(
       call[operands.counts].num_elements() >= placement.ranks * placement.groups_of(placement.rank),
@@ -247,8 +248,11 @@ Placement CheckCombine(Call& call, const CombineArguments& arguments,
   return placement;
 }
 
-Combined CombineTokens(const Run& run, const CombineOperands& operands,
-                       const Placement& placement) {
+Combined CombineTokens(const Run& run, const CombineOperands& given, const Placement& planned) {
+  const Placement placement = PlacementNow(run, given.elastic, planned);
+  CombineOperands operands = given;  // experts without a rank stand behind those that are left
+  operands.copy_begin -= planned.moe_experts - placement.moe_experts;
+  operands.const_begin -= planned.moe_experts - placement.moe_experts;
   const DType dtype = ToDType(run[operands.rows].dtype);
   const auto own = OwnRows(run, operands, placement);
   if (placement.tp != nullptr) AddPartner(operands, placement, dtype, *own);

@@ -22,7 +22,7 @@ struct CombineArguments {
 struct CombineOperands {
   Index rows = kAbsent, expert_ids = kAbsent, counts = kAbsent, expert_scales = kAbsent;
   Index tp_counts = kAbsent, mask = kAbsent, shared_x = kAbsent, ori_x = kAbsent;
-  Index alpha1 = kAbsent, alpha2 = kAbsent, const_v = kAbsent;
+  Index alpha1 = kAbsent, alpha2 = kAbsent, const_v = kAbsent, elastic = kAbsent;
   int64_t tokens = 0;
   int64_t width = 0;
   int64_t k = 0;

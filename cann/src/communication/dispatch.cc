@@ -9,6 +9,7 @@
 #include "aclnnop/aclnn_moe_distribute_dispatch.h"
 #include "aclnnop/aclnn_moe_distribute_dispatch_v2.h"
 #include "aclnnop/aclnn_moe_distribute_dispatch_v3.h"
+#include "cann/src/communication/elastic_info.h"
 #include "cann/src/communication/placement.h"
 #include "cann/src/descriptors/descriptors.h"
 #include "cann/src/moe/quantize.h"
@@ -30,7 +31,7 @@ struct Arguments {
 };
 
 struct Operands {
-  Index x, expert_ids, scales, mask, expert_scales;
+  Index x, expert_ids, scales, mask, expert_scales, elastic;
   Index out, out_scales, info, token_nums, ep_counts, tp_counts, expand_scales;
   bool quantizes = false;
   bool counts_are_sums = false;
@@ -175,7 +176,8 @@ struct Partner {
   std::vector<int64_t> ends;
 };
 
-void RunDispatch(const Run& run, const Operands& operands, const Placement& placement) {
+void RunDispatch(const Run& run, const Operands& operands, const Placement& planned) {
+  const Placement placement = PlacementNow(run, operands.elastic, planned);
   const auto all = placement.ep->ExchangeAs<Shipment>(static_cast<int32_t>(placement.rank),
                                                       MakeShipment(run, operands, placement));
   CheckAll(run, all);
@@ -225,6 +227,7 @@ Operands Declare(Call& call, const Arguments& arguments, const DistributeAttribu
   operands.mask = call.Input("xActiveMask", arguments.mask, kBools, Need::kOptional);
   operands.expert_scales =
       call.Input("expertScales", arguments.expert_scales, kF32, Need::kOptional);
+  operands.elastic = call.Input("elasticInfo", arguments.elastic, kI32, Need::kOptional);
   operands.out = call.Output("expandXOut", arguments.expand_x, kRows);
   operands.out_scales = call.Output("dynamicScalesOut", arguments.dynamic_scales, kF32,
                                     need(arguments.quant_mode != 0));
@@ -255,8 +258,7 @@ void CheckShapes(const Call& call, const Arguments& arguments, const Operands& o
              arguments.quant_mode);
   call.Shape(arguments.token_nums_type == 0 || arguments.token_nums_type == 1,
              "expertTokenNumsType must be 0 or 1", arguments.token_nums_type);
-  call.Shape(arguments.elastic == nullptr, "elasticInfo must be null: ranks here do not leave",
-             "a tensor");
+  CheckElasticInfo(call, operands.elastic, placement);
   call.Param(call[operands.out].dtype == (operands.quantizes ? ACL_INT8 : call[operands.x].dtype),
              "expandXOut must have the dtype of x, with quantMode 2 int8",
              call[operands.out].Describe());

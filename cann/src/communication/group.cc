@@ -38,7 +38,8 @@ Names& AllNames() {
 Group::Group(std::string name, int32_t size)
     : name_(std::move(name)),
       next_round_(static_cast<size_t>(size), 0),
-      devices_(next_round_.size(), -1) {}
+      devices_(next_round_.size(), -1),
+      mark_rounds_(next_round_.size(), 0) {}
 
 void Group::PlaceRank(int32_t rank, int32_t device) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -87,11 +88,59 @@ void Group::BarrierOfAnyRank(std::optional<std::chrono::microseconds> limit) {
 }
 
 void Group::Abandon() {
+  std::map<std::vector<int32_t>, std::shared_ptr<Group>> subgroups;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_abandoned_ = true;
+    subgroups = subgroups_;
   }
   changed_.notify_all();
+  for (const auto& [ranks, subgroup] : subgroups) subgroup->Abandon();
+}
+
+std::shared_ptr<Group> Group::Among(const std::vector<int32_t>& ranks) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto& group = subgroups_[ranks];
+  if (group != nullptr) return group;
+  const auto count = static_cast<int32_t>(ranks.size());
+  group = std::make_shared<Group>(Concat(name_, " (", count, " of its ranks)"), count);
+  for (int32_t i = 0; i < count; ++i) {
+    group->PlaceRank(i, devices_[static_cast<size_t>(ranks[static_cast<size_t>(i)])]);
+  }
+  if (is_abandoned_) group->Abandon();
+  return group;
+}
+
+void Group::LeaveMark(int32_t from, int32_t at) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const size_t ranks = mark_rounds_.size(), sender = static_cast<size_t>(from);
+  auto& table = marks_[mark_rounds_[sender]];
+  table.resize(ranks * ranks, 0);
+  table[static_cast<size_t>(at) * ranks + sender] = from + 1;
+}
+
+std::vector<int64_t> Group::CollectMarks(int32_t rank) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const size_t ranks = mark_rounds_.size(), reader = static_cast<size_t>(rank);
+  auto& table = marks_[mark_rounds_[reader]++];
+  table.resize(ranks * ranks, 0);
+  std::vector<int64_t> seen(table.begin(), table.end());
+  for (size_t i = 0; i < ranks; ++i) {
+    const auto row = seen.begin() + static_cast<std::ptrdiff_t>(i * ranks);
+    if (table[reader * ranks + i] == 0) std::fill_n(row, ranks, 0);
+  }
+  const uint64_t oldest = *std::min_element(mark_rounds_.begin(), mark_rounds_.end());
+  marks_.erase(marks_.begin(), marks_.lower_bound(oldest));
+  return seen;
+}
+
+void Group::ForgetMarks(int32_t rank) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const size_t ranks = mark_rounds_.size(), reader = static_cast<size_t>(rank);
+  mark_rounds_[reader] = 0;
+  for (auto& [round, table] : marks_) {
+    std::fill_n(table.begin() + static_cast<std::ptrdiff_t>(reader * ranks), ranks, 0);
+  }
 }
 
 std::shared_ptr<Group> MakeGroup(int32_t size) {

@@ -47,6 +47,18 @@ class Group {
   // Those who wait, and those who come later, get kComm.
   void Abandon();
 
+  // The group of some of these ranks, in the order given; always the same one for the same ranks.
+  std::shared_ptr<Group> Among(const std::vector<int32_t>& ranks);
+
+  // Marks that ranks leave with each other to find out who can be reached. Nobody waits. A rank
+  // leaves and reads those of its own round, and reading begins the next one.
+  void LeaveMark(int32_t from, int32_t at);
+  // [size,size]: row i is what rank i has from each rank, the rank + 1 or 0; all 0 when this rank
+  // has nothing from i.
+  std::vector<int64_t> CollectMarks(int32_t rank);
+  // Back to the first round, with nothing from anyone.
+  void ForgetMarks(int32_t rank);
+
  private:
   struct Round {
     std::vector<std::shared_ptr<const void>> values;
@@ -59,7 +71,10 @@ class Group {
   std::vector<uint64_t> next_round_;  // of each rank
   std::vector<int32_t> devices_;      // of each rank, -1 = unknown
   std::map<uint64_t, Round> rounds_;
-  uint64_t num_arrived_ = 0;  // of BarrierOfAnyRank, since the start
+  std::map<std::vector<int32_t>, std::shared_ptr<Group>> subgroups_;
+  std::vector<uint64_t> mark_rounds_;               // of each rank
+  std::map<uint64_t, std::vector<int32_t>> marks_;  // of each round that is not over, [size,size]
+  uint64_t num_arrived_ = 0;                        // of BarrierOfAnyRank, since the start
   bool is_abandoned_ = false;
 };
 

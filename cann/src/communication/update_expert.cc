@@ -1,15 +1,9 @@
-// CANN's choice of expert replicas with pruning, and the operators that only order ranks.
+// CANN's choice of expert replicas, with pruning.
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
-#include <optional>
 #include <vector>
 
-#include "aclnnop/aclnn_distribute_barrier.h"
-#include "aclnnop/aclnn_distribute_barrier_v2.h"
-#include "aclnnop/aclnn_moe_distribute_buffer_reset.h"
 #include "aclnnop/aclnn_moe_update_expert.h"
-#include "cann/src/communication/group.h"
 #include "cann/src/execution/call.h"
 #include "cann/src/execution/run.h"
 
@@ -19,9 +13,6 @@ namespace {
 constexpr int64_t kMaxTokens = 512;
 constexpr int64_t kMaxChoices = 16;
 constexpr int64_t kMaxExperts = 1024;
-constexpr std::array kAnything = {ACL_FLOAT,  ACL_FLOAT16, ACL_BF16,  ACL_INT8,   ACL_INT32,
-                                  ACL_INT64,  ACL_UINT8,   ACL_BOOL,  ACL_DOUBLE, ACL_INT16,
-                                  ACL_UINT16, ACL_UINT32,  ACL_UINT64};
 
 struct Update {
   Index ids = kAbsent, table = kAbsent, scales = kAbsent, threshold = kAbsent, mask = kAbsent;
@@ -96,14 +87,6 @@ void CheckUpdate(const Call& call, const Update& update) {
   call.ShapeIs(update.out_mask, {ids.dim(0), ids.dim(1)});
 }
 
-std::shared_ptr<Group> NamedGroup(const Call& call, const char* name, int64_t size) {
-  call.RequirePointer("the group's name", name == nullptr || name[0] == '\0' ? nullptr : name);
-  auto group = FindGroup(name);
-  call.Shape(group != nullptr && group->size() == size,
-             "the group must be that of a communicator of this size", name, ", ", size);
-  return group;
-}
-
 }  // namespace
 }  // namespace opst::cann
 
@@ -140,58 +123,4 @@ aclnnStatus aclnnMoeUpdateExpertGetWorkspaceSize(
   });
 }
 
-aclnnStatus aclnnDistributeBarrierGetWorkspaceSize(aclTensor* xRef, const char* group,
-                                                   int64_t worldSize, uint64_t* workspaceSize,
-                                                   aclOpExecutor** executor) {
-  return PrepareCall("aclnnDistributeBarrier", workspaceSize, executor, [&](Call& call) -> Body {
-    call.Output("xRef", xRef, kAnything);  // passes through: it only orders
-    call.CheckOperands();
-    const auto found = NamedGroup(call, group, worldSize);
-    return [=](Run&) { found->BarrierOfAnyRank(); };
-  });
-}
-
-aclnnStatus aclnnDistributeBarrierV2GetWorkspaceSize(
-    const aclTensor* xRef, const aclTensor* timeOut, const aclTensor* elasticInfo,
-    const char* group, int64_t worldSize, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return PrepareCall("aclnnDistributeBarrierV2", workspaceSize, executor, [&](Call& call) -> Body {
-    call.Input("xRef", xRef, kAnything);
-    const Index limit = call.Input("timeOut", timeOut, kI32, Need::kOptional);
-    call.CheckOperands();
-    call.Shape(elasticInfo == nullptr, "elasticInfo must be null: ranks here do not leave",
-               "a tensor");
-    const auto found = NamedGroup(call, group, worldSize);
-    if (limit != kAbsent) call.CountIs(limit, 1);
-    return [=](Run& run) {
-      const int64_t microseconds = limit == kAbsent ? 0 : run.Ints(limit)[0];
-      run.Value(microseconds >= 0, "timeOut must not be negative", microseconds);
-      if (microseconds == 0) return found->BarrierOfAnyRank();
-      found->BarrierOfAnyRank(std::chrono::microseconds(microseconds));
-    };
-  });
-}
-
-aclnnStatus aclnnMoeDistributeBufferResetGetWorkspaceSize(const aclTensor* elasticInfo,
-                                                          const char* groupEp, int64_t epWorldSize,
-                                                          int64_t needSync, uint64_t* workspaceSize,
-                                                          aclOpExecutor** executor) {
-  const char* const name = "aclnnMoeDistributeBufferReset";
-  return PrepareCall(name, workspaceSize, executor, [&](Call& call) -> Body {
-    const Index reachable = call.Input("elasticInfo", elasticInfo, kI32);
-    call.CheckOperands();
-    const auto found = NamedGroup(call, groupEp, epWorldSize);
-    call.ShapeIs(reachable, {epWorldSize});
-    call.Shape(needSync == 0 || needSync == 1, "needSync must be 0 or 1", needSync);
-    return [=](Run& run) {  // nothing is kept between calls here, so that there is nothing to clear
-      for (const int64_t flag : run.Ints(reachable)) {
-        run.Value(flag == 1, "all ranks must be reachable: ranks here do not leave", flag);
-      }
-      if (needSync == 1) found->BarrierOfAnyRank();
-    };
-  });
-}
-
 OPST_CANN_LAUNCH(aclnnMoeUpdateExpert)
-OPST_CANN_LAUNCH(aclnnDistributeBarrier)
-OPST_CANN_LAUNCH(aclnnDistributeBarrierV2)
-OPST_CANN_LAUNCH(aclnnMoeDistributeBufferReset)
