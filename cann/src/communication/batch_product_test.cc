@@ -3,47 +3,16 @@
 // SPDX-FileCopyrightText: ops-transformer authors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
-#include <numeric>
 
 #include "aclnnop/aclnn_all_to_all_all_gather_batch_matmul.h"
 #include "aclnnop/aclnn_batch_matmul_reduce_scatter_all_to_all.h"
-#include "cann/testing/device.h"
-#include "cann/testing/routing_case.h"
-#include "hccl/hccl.h"
+#include "cann/testing/grid.h"
 
 namespace opst::cann {
 namespace {
 
-// Rank (p, t) stands on device p · tp + t; both of its groups are communicators.
-class BatchProductTest : public DeviceTest {
+class BatchProductTest : public GridTest {
  protected:
-  void MakeGrid(int64_t ep, int64_t tp) {
-    EndGrid();
-    ep_ = ep, tp_ = tp;
-    for (int64_t t = 0; t < tp; ++t) ep_names_.push_back(MakeGroup(ep, t, tp));
-    for (int64_t p = 0; p < ep; ++p) tp_names_.push_back(MakeGroup(tp, p * tp, 1));
-    streams_.resize(At(ep * tp));
-    for (aclrtStream& stream : streams_) ASSERT_EQ(aclrtCreateStream(&stream), ACL_SUCCESS);
-  }
-  std::string MakeGroup(int64_t size, int64_t first, int64_t step) {
-    std::vector<int32_t> devices;
-    for (int64_t i = 0; i < size; ++i) devices.push_back(static_cast<int32_t>(first + i * step));
-    std::vector<HcclComm> comms(devices.size());
-    EXPECT_EQ(HcclCommInitAll(static_cast<uint32_t>(size), devices.data(), comms.data()), 0);
-    char name[128] = {};
-    EXPECT_EQ(HcclGetCommName(comms[0], name), HCCL_SUCCESS);
-    comms_.insert(comms_.end(), comms.begin(), comms.end());
-    return name;
-  }
-  void EndGrid() {
-    for (const aclrtStream stream : streams_) aclrtDestroyStream(stream);
-    for (const HcclComm comm : comms_) HcclCommDestroy(comm);
-    streams_.clear(), comms_.clear(), ep_names_.clear(), tp_names_.clear();
-  }
-  void TearDown() override {
-    EndGrid();
-    DeviceTest::TearDown();
-  }
   void NewCase() {
     ASSERT_NO_FATAL_FAILURE(MakeGrid(Integer(1, 3), Integer(1, 3)));
     dtype_ = Coin() ? ACL_FLOAT16 : ACL_BF16;
@@ -80,31 +49,9 @@ class BatchProductTest : public DeviceTest {
   }
   aclDataType BiasDType() const { return dtype_ == ACL_FLOAT16 ? ACL_FLOAT16 : ACL_FLOAT; }
   Ints BiasDims(int64_t width) { return Coin() ? Ints{experts_, width} : Ints{experts_, 1, width}; }
-  // Queues both phases of every rank and waits for all.
-  template <typename Call>
-  void RunAll(const Call& call, Launch launch) {
-    for (int64_t rank = 0; rank < ep_ * tp_; ++rank) {
-      ASSERT_EQ(aclrtSetDevice(static_cast<int32_t>(rank)), 0);
-      uint64_t size = 0;
-      aclOpExecutor* executor = nullptr;
-      ASSERT_EQ(call(At(rank), ep_names_[At(rank % tp_)].c_str(), tp_names_[At(rank / tp_)].c_str(),
-                     &size, &executor),
-                0)
-          << LastError();
-      ASSERT_EQ(launch(nullptr, size, executor, streams_[At(rank)]), 0) << LastError();
-    }
-    for (const aclrtStream stream : streams_) {
-      ASSERT_EQ(aclrtSynchronizeStreamWithTimeout(stream, 60000), 0) << LastError();
-    }
-    ASSERT_EQ(aclrtSetDevice(0), 0);
-  }
-
   aclDataType dtype_ = ACL_FLOAT16;
   bool splits_capacity_ = false, has_bias_ = false;
-  int64_t ep_ = 0, tp_ = 0, experts_ = 0, capacity_ = 0, width_ = 0, other_ = 0;
-  std::vector<std::string> ep_names_, tp_names_;
-  std::vector<HcclComm> comms_;
-  std::vector<aclrtStream> streams_;
+  int64_t experts_ = 0, capacity_ = 0, width_ = 0, other_ = 0;
 };
 
 double Act(int64_t type, double x) {
