@@ -115,6 +115,7 @@ class DistributeTest : public RankTest {
   }
 
   bool is_first_ = false, quantizes_ = false;
+  int64_t comm_quant_ = 0;
   int64_t ranks_ = 0, shared_ranks_ = 0, shared_experts_ = 0, local_ = 0, experts_ = 0;
   int64_t special_ = 0, tokens_ = 0, width_ = 0, k_ = 0;
   std::vector<RankTensors> data_;
@@ -157,20 +158,42 @@ class DispatchAndCombineTest : public DistributeTest {
       RankTensors& d = data_[At(rank)];
       const char* const group = group_.c_str();
       const auto prepare = [&](auto* size, auto** executor) {
-        return is_first_
-                   ? aclnnMoeDistributeCombineGetWorkspaceSize(
-                         d.rows, d.ids, d.info, d.counts, d.scales, nullptr, nullptr, nullptr,
-                         nullptr, nullptr, nullptr, group, ranks_, rank, experts_, "", 1, 0, 0,
-                         shared_experts_, shared_ranks_, 0, 0, 0, 0, d.out, size, executor)
-                   : aclnnMoeDistributeCombineV3GetWorkspaceSize(
-                         d.rows, d.ids, d.info, d.counts, d.scales, nullptr, nullptr, nullptr,
-                         nullptr, nullptr, nullptr, nullptr, nullptr, d.x, a1, a2, constants, group,
-                         ranks_, rank, experts_, "", 1, 0, 0, shared_experts_, shared_ranks_, 0, 0,
-                         0, 0, nullptr, special_, special_, special_, d.out, size, executor);
+        return is_first_ ? aclnnMoeDistributeCombineGetWorkspaceSize(
+                               d.rows, d.ids, d.info, d.counts, d.scales, nullptr, nullptr, nullptr,
+                               nullptr, nullptr, nullptr, group, ranks_, rank, experts_, "", 1, 0,
+                               0, shared_experts_, shared_ranks_, 0, 0, comm_quant_, 0, d.out, size,
+                               executor)
+                         : aclnnMoeDistributeCombineV3GetWorkspaceSize(
+                               d.rows, d.ids, d.info, d.counts, d.scales, nullptr, nullptr, nullptr,
+                               nullptr, nullptr, nullptr, nullptr, nullptr, d.x, a1, a2, constants,
+                               group, ranks_, rank, experts_, "", 1, 0, 0, shared_experts_,
+                               shared_ranks_, 0, 0, comm_quant_, 0, nullptr, special_, special_,
+                               special_, d.out, size, executor);
       };
       Queue(At(rank), prepare, is_first_ ? aclnnMoeDistributeCombine : aclnnMoeDistributeCombineV3);
     }
     Wait();
+  }
+  // Rows travelled in int8: eight elements share a step, and halves of it are lost.
+  int64_t CheckQuantisedSums() {
+    int64_t num_off = 0;
+    for (const RankTensors& d : data_) {
+      const auto got = d.out.ReadFloats();
+      for (int64_t at = 0; at < tokens_ * width_; ++at) {
+        const int64_t token = at / width_, begin = at % width_ / 8 * 8;
+        double largest = 0, weight = static_cast<double>(shared_experts_);
+        for (int64_t h = begin; h < std::min(begin + 8, width_); ++h) {
+          largest = std::max<double>(largest, std::abs(d.x_values[At(token * width_ + h)]));
+        }
+        for (int64_t j = 0; j < k_; ++j) weight += d.scale_values[At(token * k_ + j)];
+        const double x = d.x_values[At(at)], step = largest / 127 * (1 + 0x1p-8);
+        const double off = weight * (0.54 * step + std::abs(x) * 0x1p-8);  // each row rounded, too
+        const double bound = off + (std::abs(weight * x) + off) * 0x1p-8 + 1e-6;
+        EXPECT_NEAR(got[At(at)], weight * x, bound);
+        num_off += std::abs(got[At(at)] - weight * x) > std::abs(weight * x) * 0x1p-7 ? 1 : 0;
+      }
+    }
+    return num_off;
   }
   void CheckSums(const Constants& c) {
     for (const RankTensors& d : data_) {
@@ -216,6 +239,21 @@ TEST_F(DispatchAndCombineTest, GiveTheWeightedSum) {
     CheckSums(c);
     ASSERT_FALSE(HasFatalFailure()) << "case " << repeat;
   }
+}
+
+TEST_F(DispatchAndCombineTest, RowsThatComeBackInInt8AreWithinAStep) {
+  comm_quant_ = 2;
+  int64_t num_off = 0;  // farther than bf16 alone would be
+  for (int repeat = 0; repeat < 100; ++repeat) {
+    do {
+      NewCase(Coin());
+    } while (special_ != 0);
+    Dispatch();
+    Combine(nullptr, nullptr, nullptr);
+    num_off += CheckQuantisedSums();
+    ASSERT_FALSE(HasFailure()) << "case " << repeat;
+  }
+  EXPECT_GT(num_off, 0);
 }
 
 TEST_F(DistributeTest, QuantisedRowsAreWithinAStep) {
